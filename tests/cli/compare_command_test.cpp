@@ -15,6 +15,7 @@
 #include "tests/support/process.h"
 #include "tools/cli/compare_sides.h"
 #include "tools/cli/exit_codes.h"
+#include "tools/compare/schedule.h"
 
 namespace slipstream::cli {
 namespace {
@@ -87,6 +88,53 @@ TEST(CompareCommandTest, NoDifference) {
   EXPECT_TRUE(Has(finished.out, "NO DIFFERENCE FOUND: slipstream has 1.000 times")) << finished.out;
 }
 
+TEST(CompareCommandTest, FailIfSlower) {
+  NEEDS_PLAIN_BUILD();
+  const auto compare = [](const std::string& limit, const std::string& script, std::vector<std::string> options) {
+    options.insert(options.end(), {"--metric", "took ([0-9.]+)", "--lower-is-better", "--fail-if-slower", limit});
+    return CompareScript(options, script);
+  };
+  const std::string slower = Either("echo took 1.0000", "echo took 1.0500");
+  Finished finished = compare("3%", slower, {"-n", "3"});
+  EXPECT_EQ(finished.status, kSlower) << finished.err;
+  EXPECT_TRUE(Has(finished.out, "  SLOWER BY MORE THAN 3 %: the whole interval lies beyond.\n")) << finished.out;
+  finished = compare("3", slower, {"-n", "3", "--json"});
+  EXPECT_EQ(finished.status, kSlower) << finished.err;
+  auto json = nlohmann::json::parse(finished.out);
+  EXPECT_EQ(json["exit_status"], kSlower);
+  EXPECT_EQ(json["fail_if_slower"]["limit"], 0.03);
+  EXPECT_EQ(json["fail_if_slower"]["verdict"], "slower");
+  EXPECT_TRUE(json["fail_if_slower"]["pairs_to_tell"].is_null());
+  finished = compare("8 %", slower, {"-n", "3"});
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
+  EXPECT_TRUE(Has(finished.out, "  Not slower by more than 8 %: the whole interval lies within.\n")) << finished.out;
+  EXPECT_EQ(compare("3%", Either("echo took 1.0", "false"), {"-n", "3"}).status, kFailed) << "a failure says more";
+  EXPECT_EQ(compare("3%", slower, {"-n", "2"}).status, kPartial) << "there is no interval";
+  for (const std::string wrong : {"0.03x", "-3", "3%%", "three", "1001", "", "%", "3e0", "inf"}) {
+    finished = compare(wrong, "true", {});
+    EXPECT_EQ(finished.status, kUsage) << wrong;
+    EXPECT_TRUE(Has(finished.err, "slipstream compare: --fail-if-slower: \"" + wrong + "\" is no percentage from 0 to"))
+        << finished.err;
+  }
+}
+
+TEST(CompareCommandTest, WhetherItIsSlowerMayNotBeTold) {
+  NEEDS_PLAIN_BUILD();
+  const std::string place = NewDirectory();
+  // As long as bare, 4 % longer and 8 % longer.
+  const std::string script = Either("echo took 1.0000", "echo x >> " + place + "/runs; case $(wc -l < " + place +
+                                                            "/runs) in 1) echo took 1.0000;; 2) echo took "
+                                                            "1.0400;; *) echo took 1.0800;; esac");
+  const std::vector<std::string> options = {
+      "-n", "3", "--warmup", "0", "--metric", "took ([0-9.]+)", "--json", "--lower-is-better", "--fail-if-slower",
+      "1%"};
+  const Finished finished = CompareScript(options, script);
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
+  const auto json = nlohmann::json::parse(finished.out);
+  EXPECT_EQ(json["fail_if_slower"]["verdict"], "cannot_be_told") << json["speed_ratio"];
+  EXPECT_GT(json["fail_if_slower"]["pairs_to_tell"], 3);
+}
+
 TEST(CompareCommandTest, WallTimeOfBothSides) {
   NEEDS_PLAIN_BUILD();
   const Finished finished = CompareScript({"-n", "3", "--json"}, "echo loss 1.5; echo done");
@@ -115,15 +163,40 @@ TEST(CompareCommandTest, BareIsBare) {
   NEEDS_PLAIN_BUILD();
   const std::string place = NewDirectory();
   const std::string script = "echo \"$LD_PRELOAD|$SLIPSTREAM_TRACER_NVTX|$SLIPSTREAM_POLICY\" >> " + place + "/seen";
-  const Finished finished =
-      CompareScript({"-n", "2"}, script, {{"LD_PRELOAD", SLIPSTREAM_LIBRARY}, {"SLIPSTREAM_TRACER_NVTX", "false"}});
+  const Finished finished = CompareScript({"-n", "2", "--seed", "1"}, script,
+                                          {{"LD_PRELOAD", SLIPSTREAM_LIBRARY}, {"SLIPSTREAM_TRACER_NVTX", "false"}});
   EXPECT_EQ(finished.status, kPartial) << finished.err;
   const std::string bare = "||\n";
   const std::string under = std::string(SLIPSTREAM_LIBRARY) + "|false|\n";
   // The side that has slipstream in it is looked at for steps first, and has none.
-  EXPECT_EQ(ReadFile(place + "/seen"), under + bare + bare + under + under + bare);
+  std::string seen = under + bare;
+  for (const auto& pair : compare::RandomOrders(2, 1)) seen += pair[0] == 0 ? bare + under : under + bare;
+  EXPECT_EQ(ReadFile(place + "/seen"), seen);
   EXPECT_TRUE(Has(finished.out, "because its steps were not")) << finished.out;
   EXPECT_TRUE(Has(finished.out, "SLIPSTREAM_TRACER_NVTX.")) << "said to be in force\n" << finished.out;
+}
+
+// Drawn, said, and repeated if asked for.
+TEST(CompareCommandTest, TheOrderOfTheSides) {
+  NEEDS_PLAIN_BUILD();
+  const auto firsts = [](const std::string& seed) {
+    const Finished finished = CompareScript({"-n", "8", "--by", "wall", "--json", "--seed", seed}, "true");
+    const auto json = nlohmann::json::parse(finished.out);
+    EXPECT_EQ(json["seed"], std::stoul(seed));
+    std::vector<std::string> names;
+    for (const auto& pair : json["pairs"]) names.push_back(pair["first"]);
+    return names;
+  };
+  for (const uint32_t seed : {5U, 4294967295U}) {
+    std::vector<std::string> expected;
+    for (const auto& pair : compare::RandomOrders(8, seed)) expected.emplace_back(pair[0] == 0 ? "bare" : "slipstream");
+    EXPECT_EQ(firsts(std::to_string(seed)), expected);
+  }
+  const Finished finished = CompareScript({"-n", "1", "--by", "wall"}, "true");
+  EXPECT_TRUE(Has(finished.out, "drawn with --seed ")) << finished.out;
+  for (const std::string wrong : {"-1", "4294967296", "x"}) {
+    EXPECT_EQ(CompareScript({"--seed", wrong}, "true").status, kUsage) << wrong;
+  }
 }
 
 TEST(CompareCommandTest, NothingIsRead) {

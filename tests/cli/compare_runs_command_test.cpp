@@ -21,7 +21,7 @@ using test::Finished;
 
 // What differs between the runs.
 struct Planted {
-  uint64_t steps = 12;
+  uint64_t steps = 30;
   uint64_t step = 1000;      // ns
   uint32_t moved = 0;        // lines were put in above all others
   uint64_t wait_from = 700;  // the synchronization of line 30, in a step
@@ -32,7 +32,7 @@ struct Planted {
 
 // A synchronization of line 30, kernels and a new kernel that take 200, 100 and 50 ns longer.
 constexpr Planted kAfter = {
-    .steps = 12, .step = 1400, .moved = 1, .wait_from = 800, .wait_to = 1200, .gemm = 400, .extra = true};
+    .steps = 30, .step = 1400, .moved = 1, .wait_from = 800, .wait_to = 1200, .gemm = 400, .extra = true};
 
 class CompareRunsTest : public report::ReportTest {
  protected:
@@ -117,7 +117,7 @@ class CompareRunsTest : public report::ReportTest {
 // Before, of a step of 1000 ns: kernels 350, a copy alone 100, idle 550 (in a copy 50, in synchronizations 200, in a
 // launch 40, outside 260). Afterwards, of 1400: kernels 500, a copy alone 100, idle 800 (50, 400, 40, 310).
 TEST_F(CompareRunsTest, WhatWasPlanted) {
-  const Finished finished = Compare({Watched("before", {}), Watched("after", kAfter), "--json"});
+  const Finished finished = Compare({Watched("before", {}), Watched("after", kAfter), "--json", "--floor", "0"});
   EXPECT_EQ(finished.status, kSuccess) << finished.err;
   const auto json = nlohmann::json::parse(finished.out);
   EXPECT_EQ(json["schema"], "slipstream-compare-runs-1");
@@ -129,6 +129,10 @@ TEST_F(CompareRunsTest, WhatWasPlanted) {
   EXPECT_NEAR(step["high_ns"], 400, 1e-6);
   EXPECT_EQ(step["confidence"], 0.99);
   EXPECT_EQ(step["different"], true);
+  EXPECT_EQ(step["floor"], 0);
+  EXPECT_EQ(step["first_blocks"], 10);
+  EXPECT_GE(step["first_effective_blocks"], 3);
+  EXPECT_TRUE(json["fail_if_slower"].is_null());
 
   EXPECT_EQ(json["parts_of"], "device");
   EXPECT_EQ(json["parts"].size(), 6U) << json["parts"].dump(2);
@@ -170,11 +174,45 @@ TEST_F(CompareRunsTest, ForPeople) {
   const Finished finished = Compare({Watched("before", {}), Watched("after", kAfter)});
   EXPECT_EQ(finished.status, kSuccess) << finished.err;
   EXPECT_EQ(finished.err, "");
-  EXPECT_TRUE(finished.out.starts_with("SLOWER: a step 1.000 us -> 1.400 us, +0.400 us, +40.0 % ")) << finished.out;
+  EXPECT_TRUE(
+      finished.out.starts_with("SLOWER by 40.0 % (99 % interval 37.3 to 42.8 %, in which 2 % is what two runs of\n"
+                               "  one program may differ by): a step 1.000 us -> 1.400 us, +0.400 us\n"))
+      << finished.out;
   EXPECT_NE(finished.out.find("Most of it: GPU idle, host synchronizing, +0.200 us; of lines"), std::string::npos)
       << finished.out;
   EXPECT_NE(finished.out.find("/job/train.py:31 (step) [was line 30]"), std::string::npos) << finished.out;
   EXPECT_NE(finished.out.find(" [new] "), std::string::npos) << finished.out;
+}
+
+// In the exit status, and in the JSON; what is not shown is no failure.
+TEST_F(CompareRunsTest, FailIfSlower) {
+  const std::string before = Watched("before", {});
+  const std::string after = Watched("after", kAfter);
+  const struct {
+    std::vector<std::string> words;
+    int status;
+    std::string verdict;
+    std::string says;
+  } cases[] = {
+      {{before, after, "--fail-if-slower", "30%"}, kSlower, "slower", "SLOWER BY MORE THAN 30 %: "},
+      {{before, after, "--fail-if-slower", "40"}, kSuccess, "cannot_be_told", "slower by more than 40 % cannot"},
+      {{before, after, "--fail-if-slower", "50 %"}, kSuccess, "not_slower", "Not slower by more than 50 %: "},
+      {{before, after, "--fail-if-slower", "39.9%", "--floor", "0"}, kSlower, "slower", "THAN 39.9 %: "},
+      {{after, before, "--fail-if-slower", "0"}, kSuccess, "not_slower", "Not slower by more than 0 %: "}};
+  for (const auto& [given, status, verdict, says] : cases) {
+    std::vector<std::string> words = given;
+    Finished finished = Compare(words);
+    EXPECT_EQ(finished.status, status) << says << finished.err;
+    EXPECT_NE(finished.out.find(says), std::string::npos) << finished.out;
+    words.emplace_back("--json");
+    finished = Compare(words);
+    EXPECT_EQ(finished.status, status) << says;
+    const auto json = nlohmann::json::parse(finished.out);
+    EXPECT_EQ(json["exit_status"], status) << says;
+    EXPECT_EQ(json["fail_if_slower"]["verdict"], verdict) << says;
+  }
+  // That nothing is claimed stays what it is.
+  EXPECT_EQ(Compare({Record("few", {.steps = 8}), Record("more", kAfter), "--fail-if-slower", "3"}).status, kPartial);
 }
 
 TEST_F(CompareRunsTest, ARunWithItself) {
@@ -245,10 +283,13 @@ TEST_F(CompareRunsTest, WhatIsNoRunIsSaidToBeNone) {
       {{run}, kUsage, "one recorded run; two are compared"},
       {{run, run, run}, kUsage, "more than two recorded runs"},
       {{run, run, "-n", "3"}, kUsage, "--pairs is for runs of a command"},
+      {{run, run, "--seed", "3"}, kUsage, "--seed is for runs of a command"},
       {{"--policy", "x.toml", run, run}, kUsage, "--policy is for runs of a command"},
       {{directory_ + "/nowhere", "/bin/true"}, kUsage, "/nowhere\" for? It is no recorded run"},
       {{run, run, "--", "true"}, kUsage, "for, beside a command?"},
       {{"--rank", "0", "--", "true"}, kUsage, "--rank is for two recorded runs"},
+      {{"--floor", "1%", "--", "true"}, kUsage, "--floor is for two recorded runs"},
+      {{run, run, "--floor", "one"}, kUsage, "--floor: \"one\" is no percentage"},
   };
   for (const auto& [words, status, says] : cases) {
     const Finished finished = Compare(words);

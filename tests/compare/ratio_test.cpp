@@ -154,6 +154,32 @@ TEST(RatioTest, TheIntervalOfRanks) {
   EXPECT_NEAR(std::log(estimate.ratio), 0.45, 1e-9);
 }
 
+TEST(RatioTest, WhetherTheSecondIsSlowerByMoreThanALimit) {
+  // 5 % longer, give or take: the interval is that of the logarithms.
+  const double middle = -std::log(1.05);
+  const Estimate estimate = EstimateRatio(Pairs({middle - 0.001, middle, middle + 0.001}), false);
+  const double half = 9.924843 * 0.001 / std::sqrt(3);  // 0.005730
+  EXPECT_EQ(WhetherSlower(estimate, 1.05 * std::exp(-half) - 1 - 1e-6), Slower::kShown);
+  EXPECT_EQ(WhetherSlower(estimate, 1.05 * std::exp(-half) - 1 + 1e-6), Slower::kUnknown);
+  EXPECT_EQ(WhetherSlower(estimate, 1.05 * std::exp(half) - 1 - 1e-6), Slower::kUnknown);
+  EXPECT_EQ(WhetherSlower(estimate, 1.05 * std::exp(half) - 1 + 1e-6), Slower::kNot);
+  EXPECT_EQ(WhetherSlower(EstimateRatio(Pairs({0.02, 0.02, 0.02}), false), 0), Slower::kNot) << "faster";
+  const Estimate few = EstimateRatio(Pairs({middle, middle}), false);
+  EXPECT_EQ(WhetherSlower(few, 0.03), Slower::kUnknown);
+  EXPECT_EQ(PairsToTell(few, 0.03), std::nullopt);
+}
+
+// By hand: ln(1.05 / 1.03) = 0.01923 is what the interval and its reach may come to, with a deviation of 0.02:
+// (2.8982 + 0.8633) of 17 degrees by sqrt(18) gives 0.01773, (2.9208 + 0.8647) of 16 by sqrt(17) 0.01836, (2.9467 +
+// 0.8662) of 15 by sqrt(16) 0.01906, (2.9768 + 0.8681) of 14 by sqrt(15) 0.01985.
+TEST(RatioTest, PairsThatWouldTell) {
+  const double middle = -std::log(1.05);
+  const Estimate estimate = EstimateRatio(Pairs({middle - 0.02, middle, middle + 0.02}), false);
+  EXPECT_EQ(WhetherSlower(estimate, 0.03), Slower::kUnknown);
+  EXPECT_EQ(PairsToTell(estimate, 0.03), 16U);
+  EXPECT_EQ(PairsToTell(estimate, 0.05), std::nullopt) << "just that: no pairs tell";
+}
+
 TEST(RatioTest, Spreads) {
   const Spread odd = SpreadOf({3, 1, 2});
   EXPECT_EQ(odd.median, 2);

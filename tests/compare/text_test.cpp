@@ -63,6 +63,24 @@ TEST(CompareTextTest, NoDifference) {
   EXPECT_FALSE(Has(comparison, "SLOWER"));
 }
 
+TEST(CompareTextTest, AgainstALimit) {
+  Comparison comparison = Of({{10, 10.5}, {10, 10.52}, {10, 10.48}});
+  EXPECT_FALSE(Has(comparison, "lower by more than"));
+  comparison.fail_if_slower = 0.03;
+  EXPECT_TRUE(Has(comparison, "SLOWER BY MORE THAN 3 %: the whole interval lies beyond."));
+  comparison.fail_if_slower = 0.075;
+  EXPECT_TRUE(Has(comparison, "Not slower by more than 7.5 %: the whole interval lies within."));
+  comparison = Of({{10, 10.3}, {10, 9.8}, {10, 10.1}});
+  comparison.fail_if_slower = 0.03;
+  EXPECT_TRUE(Has(comparison, "Whether slipstream is slower by more than 3 % cannot be told; about "))
+      << FormatComparison(comparison);
+  EXPECT_TRUE(Has(comparison, "would tell, if they go on as these.")) << FormatComparison(comparison);
+  comparison = Of({{10, 11}, {11, 10}, {10, 10.64}});
+  comparison.fail_if_slower = 0.02;
+  EXPECT_TRUE(Has(comparison, "more than 2 % cannot be told, nor by any number of pairs up to 1,000"))
+      << FormatComparison(comparison);
+}
+
 TEST(CompareTextTest, AnEndBesideOneIsNotPrintedAsOne) {
   const Comparison comparison = Of({{10.0003, 10}, {10.0004, 10}, {10.0003, 10}, {10.0004, 10}});
   // 3.5e-5 and 5.8409 * 5.8e-6 / 2 around it.
@@ -158,6 +176,7 @@ TEST(CompareTextTest, Json) {
   EXPECT_EQ(json["speed_ratio"]["different"], true);
   EXPECT_EQ(json["sides"][0]["figures"], nlohmann::json({10.0, 12.0, 8.0}));
   EXPECT_EQ(json["pairs"][1]["first"], "slipstream");
+  EXPECT_EQ(json["seed"], 0);
   const auto few = nlohmann::json::parse(ComparisonJson(Of({{10, 5}}), 3));
   EXPECT_EQ(few["outcome"], "too_few_pairs");
   EXPECT_TRUE(few["speed_ratio"]["low"].is_null());

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <memory>
+#include <random>
 #include <utility>
 
 #include "policy/environment.h"
@@ -67,6 +68,8 @@ class Comparer {
     made_.higher_is_better = yardstick_.higher_is_better();
     made_.metric = options_.yardstick.metric.value_or("");
     made_.pick = yardstick_.pick();
+    made_.fail_if_slower = options_.fail_if_slower;
+    made_.seed = options_.seed ? *options_.seed : std::random_device()();
     recorded_ = made_.ruler == Ruler::kSteps;
     if (recorded_) SayRecorded();
     probes_ = yardstick_.looks_for_steps() && options_.warm_ups != 0;
@@ -80,6 +83,7 @@ class Comparer {
     for (size_t i = 0; i < made_.warm_ups && GoesOn(); ++i) RunPair(i, true);
     if (GoesOn() && recorded_) LookForSteps();
     const size_t most = made_.asked_pairs != 0 ? made_.asked_pairs : compare::kMostPairs;
+    orders_ = compare::RandomOrders(most, made_.seed);
     for (size_t i = 0; i < most && GoesOn(); ++i) {
       if (!compare::FitsBudget(options_.budget, Elapsed(), done_runs_, run_seconds_)) {
         if (made_.asked_pairs != 0) made_.stopped = Stopped("the budget of " + About(options_.budget) + " is used up");
@@ -141,7 +145,9 @@ class Comparer {
   void RunPair(size_t index, bool warm_up) {
     compare::PairOfRuns pair;
     // The side that slipstream is loaded in anyway tells first whether there are steps: a bare side stays bare if not.
-    const std::array<size_t, 2> order = probes_ ? std::array<size_t, 2>{1, 0} : compare::OrderOf(index);
+    const std::array<size_t, 2> order = probes_   ? std::array<size_t, 2>{1, 0}
+                                        : warm_up ? compare::OrderOf(index)
+                                                  : orders_[index];
     pair.first = order[0];
     bool good = true;
     // The other side of a run that failed is run too: it tells whose fault it is.
@@ -317,6 +323,7 @@ class Comparer {
   const Yardstick yardstick_{options_.yardstick};
   compare::OutputMatch match_ = yardstick_.NewMatch();
   std::unique_ptr<ProgressLine> line_;
+  std::vector<std::array<size_t, 2>> orders_;  // of the pairs
   bool recorded_ = false;
   bool probes_ = false;  // the next run tells whether there are steps
   std::array<size_t, 2> step_counts_{};
@@ -333,10 +340,11 @@ class Comparer {
   std::optional<int> cannot_start_;
 };
 
-int StatusOf(Outcome outcome) {
-  switch (outcome) {
+int StatusOf(const Comparison& comparison) {
+  const std::optional<double>& limit = comparison.fail_if_slower;
+  switch (OutcomeOf(comparison)) {
     case Outcome::kCompared:
-      return kSuccess;
+      return limit && WhetherSlower(comparison.estimate, *limit) == compare::Slower::kShown ? kSlower : kSuccess;
     case Outcome::kResultsDiffer:
     case Outcome::kFailsOnOne:
       return kFailed;
@@ -390,7 +398,7 @@ int Compare(const CompareOptions& options, const std::string& version) {
     const EndingSignals signals;
     if (const std::optional<int> cannot = comparer.RunAll()) return *cannot;
     comparer.Finish();
-    status = StatusOf(OutcomeOf(made));
+    status = StatusOf(made);
     if (comparer.signal() != 0) status = 128 + comparer.signal();
     const int printed =
         Print(kCompareCommand, options.json ? compare::ComparisonJson(made, status) : compare::FormatComparison(made));

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,9 +21,11 @@ struct CompareOptions {
   std::vector<std::string> policies;  // none: bare and the policy in force; one: bare and this; two: both of them
   std::optional<size_t> pairs{};      // nothing: kPairs, or as many as the budget allows
   size_t warm_ups = 1;
+  std::optional<uint32_t> seed{};  // of the order of the sides; nothing: chance
   YardstickOptions yardstick{};
-  double budget = 0;          // seconds; 0: none
-  bool two_commands = false;  // `command` holds both, "--" between them, which run under slipstream
+  double budget = 0;                       // seconds; 0: none
+  std::optional<double> fail_if_slower{};  // a share: kSlower if the second side is shown to be slower by more
+  bool two_commands = false;               // `command` holds both, "--" between them, which run under slipstream
   bool json = false;
   bool verbose = false;
   std::vector<std::string> command;  // never empty

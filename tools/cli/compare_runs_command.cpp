@@ -65,7 +65,9 @@ bool LacksCalls(const RecordedRun& run) { return run.partial || run.of().drops_e
 std::string WhyNoTwoRuns(const CompareRunsOptions& options) {
   const std::vector<std::string>& runs = options.runs;
   const std::string what_for = runs.empty() ? "" : "what is \"" + Escape(runs[0]) + "\" for";
-  if (options.has_command) return runs.empty() ? "--rank is for two recorded runs." : what_for + ", beside a command?";
+  if (options.has_command)
+    return runs.empty() ? std::string(options.rank ? "--rank" : "--floor") + " is for two recorded runs."
+                        : what_for + ", beside a command?";
   if (std::none_of(runs.begin(), runs.end(), IsRun)) return what_for + "? It is no recorded run.";
   if (runs.size() == 1) return "one recorded run; two are compared.";
   if (runs.size() > 2) return "more than two recorded runs.";
@@ -78,9 +80,13 @@ int Compare(const CompareRunsOptions& options, const std::string& version) {
   for (size_t i = 0; i < runs.size(); ++i) {
     if (ReadRun(options, options.runs[i], version, &runs[i]) != kSuccess) return kFailed;
   }
-  const compare::RunsComparison comparison = compare::CompareRecorded(runs[0], runs[1]);
+  compare::RunsComparison comparison =
+      compare::CompareRecorded(runs[0], runs[1], options.floor.value_or(compare::kFloor));
+  comparison.fail_if_slower = options.fail_if_slower;
   const bool whole = comparison.step && comparison.step->has_interval && !LacksCalls(runs[0]) && !LacksCalls(runs[1]);
-  const int status = whole ? kSuccess : kPartial;
+  const bool slower = whole && options.fail_if_slower &&
+                      WhetherSlower(*comparison.step, *options.fail_if_slower) == compare::Slower::kShown;
+  const int status = !whole ? kPartial : slower ? kSlower : kSuccess;
   const int printed = Print(kCompareCommand, options.json ? compare::RunsComparisonJson(comparison, status)
                                                           : compare::FormatRunsComparison(comparison));
   return printed != kSuccess ? printed : status;
@@ -89,7 +95,7 @@ int Compare(const CompareRunsOptions& options, const std::string& version) {
 }  // namespace
 
 std::optional<int> CompareRuns(const CompareRunsOptions& options, const std::string& version) {
-  if (options.has_command && options.runs.empty() && !options.rank) return std::nullopt;
+  if (options.has_command && options.runs.empty() && !options.rank && !options.floor) return std::nullopt;
   if (!options.has_command && options.runs.empty()) {
     std::fputs(
         "slipstream: no command. Write:  slipstream compare [options] -- COMMAND...\n"

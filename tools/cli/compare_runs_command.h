@@ -16,8 +16,10 @@
 namespace slipstream::cli {
 
 struct CompareRunsOptions {
-  std::vector<std::string> runs;  // the words in their place
-  std::optional<int64_t> rank{};  // the processes of this rank; else those that the reports are of
+  std::vector<std::string> runs;           // the words in their place
+  std::optional<int64_t> rank{};           // the processes of this rank; else those that the reports are of
+  std::optional<double> floor{};           // what two runs of one program may differ by; nothing: compare::kFloor
+  std::optional<double> fail_if_slower{};  // a share: kSlower if the second run is shown to be slower by more
   bool json = false;
   bool verbose = false;
   bool has_command = false;              // a command is to be compared

@@ -10,6 +10,7 @@ inline constexpr int kFailed = 1;   // a check found problems; what was asked fo
 inline constexpr int kUsage = 2;    // the command line is wrong; policies cannot be compared
 inline constexpr int kPartial = 3;  // what was asked for is there, and lacks what could not be read or measured
 inline constexpr int kCommandFails = 4;     // `compare`: the command fails, whatever it is run under
+inline constexpr int kSlower = 5;           // `compare --fail-if-slower`: shown to be slower by more than that
 inline constexpr int kCannotStart = 125;    // slipstream itself: policy refused, library missing
 inline constexpr int kNotExecutable = 126;  // the command was found and cannot be executed
 inline constexpr int kNotFound = 127;       // there is no such command

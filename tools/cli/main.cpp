@@ -19,6 +19,7 @@
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/export.h"
 #include "tools/cli/help.h"
+#include "tools/cli/percent.h"
 #include "tools/cli/policy_command.h"
 #include "tools/cli/policy_diff.h"
 #include "tools/cli/policy_explain.h"
@@ -287,10 +288,23 @@ std::vector<std::string> GivenBeside(const CLI::App& app, const std::set<std::st
   return names;
 }
 
+// A percentage, as a share.
+CLI::Option* AddPercent(CLI::App* command, const std::string& name, std::optional<double>* share,
+                        const std::string& help) {
+  const auto take = [name, share](const std::string& text) {
+    *share = slipstream::cli::ParsePercent(text);
+    if (!*share)
+      throw CLI::ValidationError(name, "\"" + text + "\" is no percentage from 0 to 1000, such as 3% or 2.5");
+  };
+  return command->add_option_function<std::string>(name, take, help)->type_name("PERCENT");
+}
+
 void AddTwoRuns(CLI::App* command, slipstream::cli::CompareRunsOptions* options) {
   command->add_option("RUN", options->runs,
                       "Instead of a command: two recorded runs, each a directory, a spool file or a database");
   command->add_option("--rank", options->rank, "Of two recorded runs: the processes of this rank")->type_name("N");
+  AddPercent(command, "--floor", &options->floor,
+             "Of two recorded runs: what the steps of two runs of one program may differ by (2%)");
 }
 
 void AddCompare(CommandLine* line) {
@@ -306,16 +320,22 @@ void AddCompare(CommandLine* line) {
                                "  slipstream compare --time 10m --commands \\\n"
                                "      -- python train.py -- python train.py --workers 8\n"
                                "  slipstream compare slipstream-trace-before slipstream-trace-after\n"
+                               "  slipstream compare --fail-if-slower 3% --commands \\\n"
+                               "      -- python old.py -- python new.py\n"
                                "Exit status: 0 compared, whatever the ratio; 1 the sides print different\n"
                                "results, or one alone fails; 2 the command line is wrong; 3 too few pairs for an\n"
-                               "interval; 4 COMMAND fails on both sides; 125 a policy is refused; 126 COMMAND\n"
-                               "cannot be executed; 127 it was not found; the signal that stopped it.\n"
+                               "interval; 4 COMMAND fails on both sides; 5 --fail-if-slower: it is; 125 a policy\n"
+                               "is refused; 126 COMMAND cannot be executed; 127 it was not found; the signal\n"
+                               "that stopped it.\n"
                                "docs/compare.md says what is measured and how.");
   command.app->add_option("-n,--pairs", options->pairs, "Pairs of runs (8; with --time alone, as many as fit)")
       ->check(CLI::Range(1, 10000))
       ->type_name("N");
   command.app->add_option("--warmup", options->warm_ups, "Runs of each side first that do not count (1)")
       ->check(CLI::Range(0, 100))
+      ->type_name("N");
+  command.app
+      ->add_option("--seed", options->seed, "Draw the order of the sides as in the comparison that printed this number")
       ->type_name("N");
   command.app
       ->add_option("--policy", options->policies,
@@ -330,6 +350,8 @@ void AddCompare(CommandLine* line) {
       ->type_name("TIME");
   command.app->add_flag("--commands", options->two_commands,
                         "COMMAND holds two, with -- between them; both run under slipstream");
+  AddPercent(command.app, "--fail-if-slower", &options->fail_if_slower,
+             "Exit with status 5 if the second side is shown to be slower by more than this, such as 3%");
   command.app->add_flag("--json", options->json, kJsonHelp);
   command.app->add_flag("-v,--verbose", options->verbose, "Show what the command prints, on standard error");
   const auto runs = std::make_shared<slipstream::cli::CompareRunsOptions>();
@@ -338,8 +360,9 @@ void AddCompare(CommandLine* line) {
   command.run = [options, runs, app = command.app](const std::vector<std::string>& words) {
     runs->json = options->json;
     runs->verbose = options->verbose;
+    runs->fail_if_slower = options->fail_if_slower;
     runs->has_command = !words.empty();
-    runs->others = GivenBeside(*app, {"RUN", "--rank", "--json", "--verbose"});
+    runs->others = GivenBeside(*app, {"RUN", "--rank", "--floor", "--fail-if-slower", "--json", "--verbose"});
     if (const std::optional<int> status = slipstream::cli::CompareRuns(*runs, kVersion)) return *status;
     options->command = words;
     return slipstream::cli::Compare(*options, kVersion);

@@ -80,6 +80,7 @@ struct Comparison {
   size_t steps = 0;           // measured ones of the last run
   std::string no_steps;       // kWall: steps were looked for, and this is why they are not the ruler
 
+  uint32_t seed = 0;       // of the order of the sides (schedule.h)
   size_t asked_pairs = 0;  // 0: as many as the time allows
   size_t warm_ups = 0;     // of each side
   std::vector<PairOfRuns> pairs;
@@ -87,6 +88,7 @@ struct Comparison {
   std::vector<Failure> failures;
   std::string stopped;  // why there are fewer pairs than were asked for; empty: there are not
 
+  std::optional<double> fail_if_slower{};  // a share; nothing: that was not asked
   Estimate estimate;
   std::optional<Estimate> whole;  // kSteps: of the wall time of the same runs
   MatchResult results;

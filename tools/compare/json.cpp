@@ -48,6 +48,16 @@ Json EstimateJson(const Estimate& estimate) {
           {"pairs_to_see", if_known(to_see)}};
 }
 
+Json LimitJson(const Comparison& comparison) {
+  if (!comparison.fail_if_slower) return nullptr;
+  const double limit = *comparison.fail_if_slower;
+  const Slower slower = WhetherSlower(comparison.estimate, limit);
+  const std::optional<size_t> pairs = PairsToTell(comparison.estimate, limit);
+  return {{"limit", limit},
+          {"verdict", NameOf(slower)},
+          {"pairs_to_tell", slower == Slower::kUnknown ? OrNull(pairs) : Json(nullptr)}};
+}
+
 Json ResultsJson(const MatchResult& results) {
   Json shown = Json::array();
   for (const OutputDifference& difference : results.shown) {
@@ -101,11 +111,13 @@ std::string ComparisonJson(const Comparison& comparison, int exit_status) {
                      {"why_no_steps", OrNull(comparison.no_steps)},
                      {"asked_pairs", comparison.asked_pairs == 0 ? Json(nullptr) : Json(comparison.asked_pairs)},
                      {"warm_ups", comparison.warm_ups},
+                     {"seed", comparison.seed},
                      {"stopped", OrNull(comparison.stopped)},
                      {"sides", Json::array({SideJson(comparison, 0), SideJson(comparison, 1)})},
                      {"pairs", std::move(pairs)},
                      {"speed_ratio", EstimateJson(comparison.estimate)},
                      {"whole_command", comparison.whole ? EstimateJson(*comparison.whole) : Json(nullptr)},
+                     {"fail_if_slower", LimitJson(comparison)},
                      {"results", ResultsJson(comparison.results)},
                      {"failures", std::move(failures)},
                      {"notes", comparison.notes}};

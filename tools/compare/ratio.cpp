@@ -139,6 +139,8 @@ Estimate EstimateRatio(const std::vector<FigurePair>& pairs, bool higher_is_bett
   // The deviation for which Student's interval would be as wide: what more pairs would do to either is about the same.
   const double half = std::max(band.high - band.middle, band.middle - band.low);
   const double deviation = half / HalfOfStudent(1, count, confidence);
+  estimate.deviation = deviation;
+  estimate.rounding = rounding;
   estimate.seen = std::expm1(half + rounding + Reach(deviation, count));
   const auto width = [&](size_t n) { return HalfOfStudent(deviation, n, confidence) + rounding; };
   estimate.pairs_for_aim = FewestPairs([&](size_t n) { return width(n) <= std::log1p(kAimedWidth); });
@@ -149,6 +151,38 @@ Estimate EstimateRatio(const std::vector<FigurePair>& pairs, bool higher_is_bett
   estimate.coarse = rounding > half;
   estimate.far = FarPairs(logs);
   return estimate;
+}
+
+const char* NameOf(Slower slower) {
+  switch (slower) {
+    case Slower::kShown:
+      return "slower";
+    case Slower::kNot:
+      return "not_slower";
+    case Slower::kUnknown:
+      break;
+  }
+  return "cannot_be_told";
+}
+
+Slower WhetherSlower(double low, double high, double limit) {
+  if (low > limit) return Slower::kShown;
+  return high <= limit ? Slower::kNot : Slower::kUnknown;
+}
+
+Slower WhetherSlower(const Estimate& estimate, double limit) {
+  if (!estimate.has_interval) return Slower::kUnknown;
+  return WhetherSlower(1 / estimate.high - 1, 1 / estimate.low - 1, limit);
+}
+
+std::optional<size_t> PairsToTell(const Estimate& estimate, double limit) {
+  if (!estimate.has_interval) return std::nullopt;
+  const double distance = std::abs(std::log(estimate.ratio) + std::log1p(limit));
+  return FewestPairs([&](size_t n) {
+    return HalfOfStudent(estimate.deviation, n, estimate.confidence) + estimate.rounding +
+               Reach(estimate.deviation, n) <=
+           distance;
+  });
 }
 
 Spread SpreadOf(std::vector<double> values) {

@@ -3,10 +3,10 @@
 // The logarithm of each pair's ratio is one measurement: what the machine does to both runs of a pair (a warm device, a
 // busy neighbor) is the same factor in both and falls out, and 2 and 1/2 are as far from 1. From kLeastForRanks pairs
 // on the interval is that of Wilcoxon's signed ranks, which a few pairs that a neighbor ruined move little, and which
-// holds whatever the noise looks like: the sides take turns, so if they are alike, a pair is as likely to favor one as
-// the other. Of fewer pairs it is Student's, which is made for few measurements and gets wide where one is far off. A
-// bootstrap is not: of six pairs it draws from six numbers, and its intervals hold the truth clearly less often than
-// they say.
+// holds whatever the noise looks like: chance says which side is first, so if they are alike, a pair is as likely to
+// favor one as the other. Of fewer pairs it is Student's, which is made for few measurements and gets wide where one is
+// far off. A bootstrap is not: of six pairs it draws from six numbers, and its intervals hold the truth clearly less
+// often than they say.
 //
 // The interval is of 99 %: at 95 %, one program compared with itself in forty comparisons would be told of a difference
 // twice on average.
@@ -16,6 +16,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -55,11 +56,30 @@ struct Estimate {
   std::optional<size_t> pairs_for_aim;
   // The same for a difference of each of kWorthSeeing to show in kPower of all comparisons.
   std::array<std::optional<size_t>, kWorthSeeing.size()> pairs_to_see{};
+  double deviation = 0;     // of the pairs' logarithms: the one for which Student's interval would be as wide
+  double rounding = 0;      // what printed digits add to each side of the interval, a logarithm
   bool coarse = false;      // rounding alone is wider than the pairs' own spread
   std::vector<size_t> far;  // pairs that are far from the others; none is ever left out
 };
 
 Estimate EstimateRatio(const std::vector<FigurePair>& pairs, bool higher_is_better, double confidence = kConfidence);
+
+// Whether the second side is slower by more than a limit: whether it takes more than 1 + limit times as long, or, of a
+// throughput, has less than 1 / (1 + limit) times as much.
+enum class Slower : uint8_t {
+  kShown,    // the whole interval lies beyond the limit
+  kNot,      // the whole interval lies within
+  kUnknown,  // the limit lies within the interval, or there is none
+};
+// As the JSON spells it.
+const char* NameOf(Slower slower);
+// Of an interval of the share by which the second takes longer.
+Slower WhetherSlower(double low, double high, double limit);
+Slower WhetherSlower(const Estimate& estimate, double limit);
+
+// How many pairs, these included, would tell in kPower of all comparisons, if ratio and spread stay as they are.
+// Nothing: more than kMostPairs, the figures are too coarse, or there is no interval.
+std::optional<size_t> PairsToTell(const Estimate& estimate, double limit);
 
 // How many of the sorted means of every two of `count` values lie beyond each end of an interval of Wilcoxon's signed
 // ranks. Exact up to kMostExactRanks values; approximated from there on. 0 too where so few values make

@@ -85,6 +85,7 @@ std::string Head(const Comparison& comparison) {
   std::string runs = Count(comparison.pairs.size(), "pair", "pairs");
   if (comparison.asked_pairs != 0 && comparison.pairs.size() != comparison.asked_pairs)
     runs += " of " + std::to_string(comparison.asked_pairs);
+  runs += ", the side that is first drawn with --seed " + std::to_string(comparison.seed);
   if (comparison.warm_ups != 0) {
     runs += ", after " + Count(comparison.warm_ups, "warm-up", "warm-ups") + " of each side that " +
             (comparison.warm_ups == 1 ? "does" : "do") + " not count";
@@ -203,6 +204,20 @@ std::string Verdict(const Comparison& comparison) {
   return text + Whole(comparison);
 }
 
+// Against what was asked for.
+std::string LimitText(const Comparison& comparison) {
+  if (!comparison.fail_if_slower) return "";
+  const Estimate& estimate = comparison.estimate;
+  const double limit = *comparison.fail_if_slower;
+  std::string how = ".";
+  if (const std::optional<size_t> pairs = PairsToTell(estimate, limit)) {
+    how = "; " + MorePairs(estimate, *pairs) + " would tell, if they go on as these.";
+  } else if (estimate.has_interval) {
+    how = ", nor by any number of pairs up to " + text::WithThousands(kMostPairs) + ", if they go on as these.";
+  }
+  return Sentence(SlowerText(comparison.sides[1].name, WhetherSlower(estimate, limit), limit, how));
+}
+
 std::string Place(const Failure& failure) {
   return failure.pair == 0 ? "a warm-up" : "pair " + std::to_string(failure.pair);
 }
@@ -319,6 +334,24 @@ std::string Wrapped(const std::string& head, const std::string& indent, const st
   return result + line + "\n";
 }
 
+std::string PercentOf(double share) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof(buffer), "%.6g %%", 100 * share);
+  return buffer;
+}
+
+std::string SlowerText(const std::string& what, Slower slower, double limit, const std::string& how) {
+  switch (slower) {
+    case Slower::kShown:
+      return "SLOWER BY MORE THAN " + PercentOf(limit) + ": the whole interval lies beyond.";
+    case Slower::kNot:
+      return "Not slower by more than " + PercentOf(limit) + ": the whole interval lies within.";
+    case Slower::kUnknown:
+      break;
+  }
+  return "Whether " + what + " is slower by more than " + PercentOf(limit) + " cannot be told" + how;
+}
+
 std::string FormatSeconds(double seconds) {
   struct Unit {
     double factor;
@@ -348,7 +381,7 @@ std::string FormatComparison(const Comparison& comparison) {
   const std::string results = Results(comparison);
   // Nobody wants a speed before he knows that it is the same work.
   if (comparison.results.differences != 0) text += results;
-  if (comparison.failures.empty()) text += Verdict(comparison);
+  if (comparison.failures.empty()) text += Verdict(comparison) + LimitText(comparison);
   if (comparison.results.differences == 0) text += results;
   if (comparison.failures.empty()) text += Seen(comparison);
   for (const std::string& note : comparison.notes) text += Sentence("Note: " + Escape(note));

@@ -13,6 +13,10 @@ inline constexpr char kCompareSchema[] = "slipstream-compare-1";
 
 // Four digits with a unit for times, a metric with as many decimals as it is printed with.
 std::string FormatFigure(const Comparison& comparison, const Figure& figure);
+// A share that was asked for: "3 %", "2.5 %".
+std::string PercentOf(double share);
+// Whether `what` is slower by more than was asked for (--fail-if-slower), and if that cannot be told, `how` it could.
+std::string SlowerText(const std::string& what, Slower slower, double limit, const std::string& how);
 // "12.31 s", "8.374 ms"
 std::string FormatSeconds(double seconds);
 

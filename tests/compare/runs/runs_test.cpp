@@ -267,16 +267,17 @@ TEST(FormatRunsComparisonTest, TheVerdictComesFirst) {
   RecordedRun second = RunOf("b", 30, 12'500'000);
   AddDevice(&first, 4'000'000);
   AddDevice(&second, 4'000'000);
-  EXPECT_TRUE(FormatRunsComparison(CompareRecorded(first, second))
-                  .starts_with("SLOWER: a step 10.00 ms -> 12.50 ms, +2.500 ms, +25.0 % (99 % interval +2.500 ms\n  to "
-                               "+2.500 ms)\n"))
+  EXPECT_TRUE(
+      FormatRunsComparison(CompareRecorded(first, second))
+          .starts_with("SLOWER by 25.0 % (99 % interval 22.5 to 27.5 %, in which 2 % is what two runs of\n  one "
+                       "program may differ by): a step 10.00 ms -> 12.50 ms, +2.500 ms\n"))
       << FormatRunsComparison(CompareRecorded(first, second));
   const RecordedRun& slow = second;
   const RecordedRun& fast = first;
   const std::string text = FormatRunsComparison(CompareRecorded(slow, fast));
-  EXPECT_TRUE(text.starts_with("FASTER: a step 12.50 ms -> 10.00 ms, -2.500 ms, -20.0 % ")) << text;
+  EXPECT_TRUE(text.starts_with("FASTER by 20.0 % (99 % interval 18.4 to 21.6 %, in which 2 % is ")) << text;
   EXPECT_TRUE(Has(text, "\nMost of it: GPU idle, host outside CUDA calls, -2.500 ms\n")) << text;
-  EXPECT_TRUE(Has(text, "One run of each: ")) << text;
+  EXPECT_TRUE(Has(text, "\nOne run of each cannot tell how much two runs of one program differ: the 2 % is\n")) << text;
   EXPECT_TRUE(Has(text, "\n  a step, mean                                  12.50 ms    10.00 ms   -2.500 ms\n"))
       << text;
 }
@@ -287,7 +288,10 @@ TEST(FormatRunsComparisonTest, ARunWithItself) {
   AddSite(&run, 10, "step", "cudaLaunchKernel", 1, 5);
   const RunsComparison comparison = CompareRecorded(run, run);
   const std::string text = FormatRunsComparison(comparison);
-  EXPECT_TRUE(text.starts_with("NO DIFFERENCE FOUND: ")) << text;
+  EXPECT_TRUE(
+      text.starts_with("NO DIFFERENCE FOUND beyond what two runs of one program differ by (2 %): +0.0 %\n  (99 % "
+                       "interval -2.0 to +2.0 %, "))
+      << text;
   EXPECT_FALSE(Has(text, "CAUTION")) << text;
   EXPECT_TRUE(Has(text, "none differs")) << text;
   for (const PartChange& part : comparison.parts) EXPECT_EQ(part.difference(), 0) << part.name;
@@ -306,13 +310,55 @@ TEST(FormatRunsComparisonTest, TooFewStepsAndCautions) {
   const std::string text = FormatRunsComparison(CompareRecorded(first, second));
   EXPECT_TRUE(text.starts_with("CAUTION: numbers of ranks")) << text;
   EXPECT_TRUE(Has(text, "\nNOTHING IS CLAIMED: a step 1.000 ms -> 2.000 ms, ")) << text;
-  EXPECT_TRUE(Has(text, "9 of each run are the")) << text;
+  EXPECT_TRUE(Has(text, "worth 1.1 and 6.2 independent blocks")) << text;
   const auto json = nlohmann::json::parse(RunsComparisonJson(CompareRecorded(first, second), 3));
   EXPECT_EQ(json["step_time"]["difference_ns"], 1e6);
   EXPECT_TRUE(json["step_time"]["low_ns"].is_null());
   EXPECT_TRUE(json["step_time"]["confidence"].is_null());
   EXPECT_TRUE(json["step_time"]["different"].is_null());
+  EXPECT_EQ(json["step_time"]["first_blocks"], 2);
+  EXPECT_LT(json["step_time"]["first_effective_blocks"], kLeastEffective);
   EXPECT_EQ(json["notes"][0]["unsound"], true);
+}
+
+TEST(FormatRunsComparisonTest, TheFloorIsSaid) {
+  const RecordedRun first = RunOf("a", 30, 10'000'000);
+  const RecordedRun second = RunOf("b", 30, 10'150'000);
+  RunsComparison comparison = CompareRecorded(first, second);
+  EXPECT_EQ(nlohmann::json::parse(RunsComparisonJson(comparison, 0))["step_time"]["floor"], kFloor);
+  EXPECT_TRUE(FormatRunsComparison(comparison).starts_with("NO DIFFERENCE FOUND beyond what two runs of one program"));
+  comparison = CompareRecorded(first, second, 0.005);
+  std::string text = FormatRunsComparison(comparison);
+  EXPECT_TRUE(text.starts_with("SLOWER by 1.5 % (99 % interval 1.0 to 2.0 %, in which 0.5 % is what")) << text;
+  comparison = CompareRecorded(first, second, 0);
+  text = FormatRunsComparison(comparison);
+  EXPECT_TRUE(text.starts_with("SLOWER by 1.5 % (99 % interval 1.5 to 1.5 %): a step 10.00 ms -> 10.15 ms")) << text;
+  EXPECT_TRUE(Has(text, "(--floor 0)")) << text;
+}
+
+// Against a limit, in a verdict for people and one for scripts.
+TEST(FormatRunsComparisonTest, WhetherItIsSlowerByMoreThanALimit) {
+  const RecordedRun first = RunOf("a", 30, 10'000'000);
+  const RecordedRun second = RunOf("b", 30, 11'000'000);
+  RunsComparison comparison = CompareRecorded(first, second);
+  EXPECT_TRUE(nlohmann::json::parse(RunsComparisonJson(comparison, 0))["fail_if_slower"].is_null());
+  EXPECT_FALSE(Has(FormatRunsComparison(comparison), "lower than"));
+  const struct {
+    double limit;
+    const char* verdict;
+    const char* says;
+  } cases[] = {
+      {0.03, "slower", "\nSLOWER BY MORE THAN 3 %: the whole interval lies beyond.\n"},
+      {0.125, "not_slower", "\nNot slower by more than 12.5 %: the whole interval lies within.\n"},
+      {0.09, "cannot_be_told", "\nWhether it is slower by more than 9 % cannot be told, nor by longer runs: pairs\n"}};
+  for (const auto& [limit, verdict, says] : cases) {
+    comparison.fail_if_slower = limit;
+    const std::string text = FormatRunsComparison(comparison);
+    EXPECT_TRUE(Has(text, says)) << text;
+    const auto json = nlohmann::json::parse(RunsComparisonJson(comparison, 0))["fail_if_slower"];
+    EXPECT_EQ(json["limit"], limit);
+    EXPECT_EQ(json["verdict"], verdict);
+  }
 }
 
 // Ten rows of a table, and one for the others; names from a trace are text, and lines fit.

@@ -33,13 +33,27 @@ Json StepJson(const std::optional<StepDifference>& step) {
   return {{"first_ns", if_step(of.first)},
           {"second_ns", if_step(of.second)},
           {"difference_ns", if_step(of.difference())},
-          {"low_ns", if_interval(of.low)},
-          {"high_ns", if_interval(of.high)},
+          {"low_ns", if_interval(of.low())},
+          {"high_ns", if_interval(of.high())},
           {"confidence", if_interval(kConfidence)},
           {"different", if_interval(of.different)},
+          {"floor", if_step(of.floor)},
           {"first_blocks", of.first_blocks},
           {"second_blocks", of.second_blocks},
+          {"first_effective_blocks", if_step(of.first_effective)},
+          {"second_effective_blocks", if_step(of.second_effective)},
           {"degrees_of_freedom", if_interval(of.degrees)}};
+}
+
+Json LimitJson(const RunsComparison& comparison) {
+  if (!comparison.fail_if_slower) return nullptr;
+  const double limit = *comparison.fail_if_slower;
+  const StepDifference step = comparison.step.value_or(StepDifference());
+  const Slower slower = WhetherSlower(step, limit);
+  const std::optional<double> longer = LengthToTell(step, limit);
+  return {{"limit", limit},
+          {"verdict", NameOf(slower)},
+          {"times_as_many_steps_to_tell", slower == Slower::kUnknown ? OrNull(longer) : Json(nullptr)}};
 }
 
 Json PartsJson(const RunsComparison& comparison) {
@@ -112,6 +126,7 @@ std::string RunsComparisonJson(const RunsComparison& comparison, int exit_status
   root["first"] = RunJson(*comparison.first);
   root["second"] = RunJson(*comparison.second);
   root["step_time"] = StepJson(comparison.step);
+  root["fail_if_slower"] = LimitJson(comparison);
   root["parts_of"] = comparison.by_device ? "device" : "host";
   root["parts"] = PartsJson(comparison);
   root["lines"] = LinesJson(comparison);

@@ -94,13 +94,13 @@ std::map<std::string, std::string> ReadFacts(trace_db::DatabaseReader* reader, i
   return facts;
 }
 
-RunsComparison CompareRecorded(const RecordedRun& first, const RecordedRun& second) {
+RunsComparison CompareRecorded(const RecordedRun& first, const RecordedRun& second, double floor) {
   RunsComparison comparison;
   comparison.first = &first;
   comparison.second = &second;
   comparison.by_device = first.Device() != nullptr && second.Device() != nullptr;
   if (first.HasSteps() && second.HasSteps()) {
-    comparison.step = CompareSteps(TimesOf(first.of()), TimesOf(second.of()));
+    comparison.step = CompareSteps(TimesOf(first.of()), TimesOf(second.of()), floor);
     comparison.lines = CompareLines(first, second);
     if (comparison.by_device) {
       comparison.lines_of_kernels = !first.Device()->kernel_lines.empty() && !second.Device()->kernel_lines.empty();

@@ -92,18 +92,20 @@ struct WorkChange {
 struct RunsComparison {
   const RecordedRun* first = nullptr;
   const RecordedRun* second = nullptr;
-  std::vector<Note> notes;             // the unsound ones first
-  std::optional<StepDifference> step;  // nothing: a run has no measured steps, and what follows is empty
-  bool by_device = false;              // the parts are what a device was at; else what the host's step thread was
-  std::vector<PartChange> parts;       // those that there are in one of the runs; they add up to the step
-  std::vector<LineChange> lines;       // by the largest of their changes
-  bool lines_of_kernels = false;       // both runs know which line launched what
+  std::vector<Note> notes;                 // the unsound ones first
+  std::optional<StepDifference> step;      // nothing: a run has no measured steps, and what follows is empty
+  std::optional<double> fail_if_slower{};  // a share; nothing: that was not asked
+  bool by_device = false;                  // the parts are what a device was at; else what the host's step thread was
+  std::vector<PartChange> parts;           // those that there are in one of the runs; they add up to the step
+  std::vector<LineChange> lines;           // by the largest of their changes
+  bool lines_of_kernels = false;           // both runs know which line launched what
   // Of the device, by their changes; empty where parts are the host's.
   std::vector<WorkChange> kernels;
   std::vector<WorkChange> copies;
 };
 
-// Both runs, which have that process, must outlive the comparison.
-RunsComparison CompareRecorded(const RecordedRun& first, const RecordedRun& second);
+// Both runs, which have that process, must outlive the comparison. `floor`: what two runs of one program may differ by
+// (step_difference.h).
+RunsComparison CompareRecorded(const RecordedRun& first, const RecordedRun& second, double floor = kFloor);
 
 }  // namespace slipstream::compare

@@ -32,13 +32,6 @@ std::string Sentence(const std::string& words) { return Wrapped("", "  ", words)
 std::string Time(double ns) { return std::abs(ns) < 0.5 ? "0" : FormatSeconds(std::abs(ns) / 1e9); }
 std::string Difference(double ns) { return (std::abs(ns) < 0.5 ? "" : ns < 0 ? "-" : "+") + Time(ns); }
 
-std::string Percent(double part, double whole) {
-  if (!(whole > 0)) return "-";
-  char buffer[64];
-  std::snprintf(buffer, sizeof(buffer), "%+.*f %%", std::abs(part / whole) < 0.1 ? 2 : 1, 100 * part / whole);
-  return buffer;
-}
-
 std::string Row(const std::string& label, double first, double second) {
   return "  " + PadRight(Cut(label, kLabel), kLabel) + PadLeft(Time(first), kColumn) + PadLeft(Time(second), kColumn) +
          PadLeft(Difference(second - first), kColumn) + "\n";
@@ -55,6 +48,50 @@ std::string WhyNoSteps(const RecordedRun& run, const char* which) {
   return std::string(" No steps were found in the ") + which + " run" + (why.empty() ? "" : ": " + Escape(why)) + ".";
 }
 
+// "+1.25", of a share and without the sign of percent.
+std::string Signed(double share, int decimals) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof(buffer), "%+.*f", decimals, 100 * share);
+  return buffer;
+}
+
+// "2.9": not rounded up, so that what is less than the least does not read like it.
+std::string Blocks(double count) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof(buffer), "%.1f", std::floor(10 * count) / 10);
+  return buffer;
+}
+
+// What is shown, with its interval: "SLOWER by 16.9 % (99 % interval 14.3 to 19.5 %)".
+std::string Claim(const StepDifference& step) {
+  // So many digits that an end that is not 0 is not printed as 0.
+  const double nearest = std::min(std::abs(step.low_share), std::abs(step.high_share));
+  const int decimals = nearest < 0.00005 ? 4 : nearest < 0.0005 ? 3 : nearest < 0.005 ? 2 : 1;
+  std::string between = Signed(step.low_share, decimals) + " to " + Signed(step.high_share, decimals);
+  std::string by = Signed(step.share(), decimals);
+  if (step.different) {
+    // Both ends have the sign of the word.
+    if (step.difference() < 0) between = Signed(step.high_share, decimals) + " to " + Signed(step.low_share, decimals);
+    std::erase_if(between, [](char c) { return c == '+' || c == '-'; });
+    by.erase(0, 1);
+  }
+  const std::string floor = PercentOf(step.floor);
+  const std::string interval =
+      " (99 % interval " + between + " %" +
+      (step.floor > 0 ? ", in which " + floor + " is what two runs of one program may differ by)" : ")");
+  if (step.different) return (step.difference() > 0 ? "SLOWER by " : "FASTER by ") + by + " %" + interval;
+  return "NO DIFFERENCE FOUND" +
+         (step.floor > 0 ? " beyond what two runs of one program differ by (" + floor + ")" : std::string()) + ": " +
+         by + " %" + interval;
+}
+
+std::string AboutTheFloor(const StepDifference& step) {
+  return "One run of each cannot tell how much two runs of one program differ: " +
+         (step.floor > 0 ? "the " + PercentOf(step.floor) + " is an assumption (--floor)"
+                         : std::string("nothing of it is in this interval (--floor 0)")) +
+         ". `slipstream compare -- COMMAND` measures it.";
+}
+
 std::string Verdict(const RunsComparison& comparison) {
   if (!comparison.step) {
     return Sentence("NOTHING CAN BE SAID: a step of each run is compared." + WhyNoSteps(*comparison.first, "first") +
@@ -62,19 +99,30 @@ std::string Verdict(const RunsComparison& comparison) {
   }
   const StepDifference& step = *comparison.step;
   const std::string figures = "a step " + FormatSeconds(step.first / 1e9) + " -> " + FormatSeconds(step.second / 1e9) +
-                              ", " + Difference(step.difference()) + ", " + Percent(step.difference(), step.first);
+                              ", " + Difference(step.difference());
   if (!step.has_interval) {
-    return Sentence("NOTHING IS CLAIMED: " + figures + "; but " +
+    return Sentence("NOTHING IS CLAIMED: " + figures + ", " + Signed(step.share(), 1) + " %; but the " +
                     Counted(comparison.first->of().measured_steps, "measured step", "measured steps") + " and " +
-                    std::to_string(comparison.second->of().measured_steps) + " make no interval: " +
-                    std::to_string(kLeastBlocks * kLeastInBlock) + " of each run are the least.");
+                    std::to_string(comparison.second->of().measured_steps) +
+                    " are so few, or depend on each other so much, that they are worth " +
+                    Blocks(step.first_effective) + " and " + Blocks(step.second_effective) +
+                    " independent blocks of steps. An interval takes 3 of each run: record longer runs.");
   }
-  const std::string interval = " (99 % interval " + Difference(step.low) + " to " + Difference(step.high) + ")";
-  const std::string claim = !step.different ? "NO DIFFERENCE FOUND: " : step.difference() > 0 ? "SLOWER: " : "FASTER: ";
-  return Sentence(claim + figures + interval) +
-         Sentence(
-             "One run of each: how much two runs of the same program differ is not in this interval. `slipstream "
-             "compare -- COMMAND` measures that.");
+  return Sentence(Claim(step) + ": " + figures) + Sentence(AboutTheFloor(step));
+}
+
+// Against what was asked for.
+std::string LimitText(const RunsComparison& comparison) {
+  if (!comparison.fail_if_slower) return "";
+  const double limit = *comparison.fail_if_slower;
+  const StepDifference step = comparison.step.value_or(StepDifference());
+  std::string how = ".";
+  if (const std::optional<double> longer = LengthToTell(step, limit)) {
+    how = "; runs of " + report::Number(*longer) + " times as many steps would tell, if they go on as these.";
+  } else if (step.has_interval) {
+    how = ", nor by longer runs: pairs of runs tell (`slipstream compare -- COMMAND`).";
+  }
+  return Sentence(SlowerText("it", WhetherSlower(step, limit), limit, how));
 }
 
 std::string Runs(const RunsComparison& comparison) {
@@ -235,7 +283,7 @@ std::string FormatRunsComparison(const RunsComparison& comparison) {
   for (const Note& note : comparison.notes) {
     if (note.unsound) text += Sentence("CAUTION: " + Escape(note.text) + ".");
   }
-  text += Verdict(comparison) + Mostly(comparison);
+  text += Verdict(comparison) + LimitText(comparison) + Mostly(comparison);
   text += Runs(comparison);
   for (const Note& note : comparison.notes) {
     if (!note.unsound) text += Wrapped("  note:   ", "          ", Escape(note.text));
