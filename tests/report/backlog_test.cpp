@@ -142,13 +142,13 @@ TEST_F(BacklogTest, AKernelThatRunsForAllOfTheProgramIsNoBacklog) {
 class NoDevicesTest : public AheadTest {
  protected:
   // Ten steps of 10 us on the host, whose last call is a launch, and a wait.
-  ProcessReport Run(int64_t wait, const CallOptions& options = {},
-                    const char* function = "cudaDeviceSynchronize_v3020") {
+  ProcessReport Run(int64_t wait, const CallOptions& options = {}, const char* function = "cudaDeviceSynchronize_v3020",
+                    int64_t at = 100'000) {
     for (int64_t i = 0; i < 10; ++i) {
       Call("cudaLaunchKernel_v7000", i * 10'000, i * 10'000 + 100);
       Step(i * 10'000, (i + 1) * 10'000);
     }
-    Call(function, 100'000, 100'000 + wait, options);
+    Call(function, at, at + wait, options);
     NoPeriod();
     report_ = Made();
     return report_.processes.at(0);
@@ -181,6 +181,12 @@ TEST_F(NoDevicesTest, AWaitThatSlipstreamSkippedTellsNothing) {
 }
 
 TEST_F(NoDevicesTest, NorDoesAnotherThreads) { EXPECT_FALSE(Run(150'000, {.thread = kOther}).ran_ahead); }
+
+// An evaluation, whose work is waited for.
+TEST_F(NoDevicesTest, NorDoesOneAfterManyOtherLaunches) {
+  for (int64_t i = 0; i < 9; ++i) Call("cudaLaunchKernel_v7000", 100'000 + i * 10, 100'000 + i * 10 + 5);
+  EXPECT_FALSE(Run(150'000, {}, "cudaDeviceSynchronize_v3020", 100'100).ran_ahead);
+}
 
 TEST_F(NoDevicesTest, NorACallThatDoesNotWait) { EXPECT_FALSE(Run(150'000, {}, "cudaMemcpyAsync_v3020").ran_ahead); }
 

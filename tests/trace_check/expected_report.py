@@ -242,15 +242,18 @@ class Process(Ahead, Gains, Lines, Losses, Memory, Wall):
         real = [call for call in calls if waits(text(call["nameId"])) and not passed(text(call["decisionId"]))]
         if not real:
             return False
+        launches = [call for call in calls[: calls.index(real[0])] if kind_of(text(call["nameId"])) == "launches"]
+        if sum(call["start"] >= self.steps[-1]["end"] for call in launches) > 8:
+            return False
         start, end = real[0]["start"], real[0]["end"]
         later = self.steps[self.steps.index(measured[-1]) + 1 :]
         later = list(itertools.takewhile(lambda step: step["start"] <= start, later))
         whole = sum(map(time, measured + later)) + (end - start if start >= (measured + later)[-1]["end"] else 0)
         factor = (whole / len(measured + later)) / (sum(map(time, measured)) / len(measured))
-        if factor <= 1.05:
-            return False
         for step in self.steps:
             step["work_time"] = math.floor(time(step) * factor + 0.5)
+        if factor <= 1.05:
+            return False
         self.waited_after = end - start
         return True
 

@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
 #include "tests/trace_db/trace_db_testing.h"
 
 namespace slipstream::trace_db {

@@ -41,11 +41,15 @@ StepFigures ReadSteps(const char* command, const std::string& directory, const s
     steps.measured = process.measured_steps;
     steps.all = process.steps.size();
     std::vector<double> times;
+    std::vector<double> work_times;
     for (const report::Step& step : process.steps) {
-      if (step.use == report::StepUse::kMeasured) times.push_back(static_cast<double>(process.TimeOf(step)) / 1e9);
+      if (step.use != report::StepUse::kMeasured) continue;
+      times.push_back(static_cast<double>(step.time()) / 1e9);
+      work_times.push_back(static_cast<double>(step.work_time) / 1e9);
     }
     steps.seconds = compare::TypicalStep(times);
     steps.line = process.step_site;
+    steps.work_seconds = compare::TypicalStep(work_times);
     steps.ran_ahead = process.ran_ahead;
   }
   return steps;

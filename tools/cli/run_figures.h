@@ -16,10 +16,12 @@ struct StepFigures {
   size_t measured = 0;
   size_t all = 0;
   double seconds = 0;  // of one (compare/blocks.h)
-  // The host ran ahead of the device: `seconds` has what it waited after the steps in it, about (report/backlog.h).
-  bool ran_ahead = false;
-  std::string line;     // where one begins
-  std::string problem;  // empty: there are steps
+  // The same of its work: with what the host waited for the device after the steps, about (report/backlog.h). 0: not
+  // known.
+  double work_seconds = 0;
+  bool ran_ahead = false;  // by so much that `seconds` is not what a step takes
+  std::string line;        // where one begins
+  std::string problem;     // empty: there are steps
 };
 
 // Of the trace in the run's directory. `command`: whose complaints they are.

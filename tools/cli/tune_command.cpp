@@ -379,7 +379,8 @@ class Tuner {
     const StepFigures steps = reads_steps ? ReadSteps(kTuneCommand, directory.path(), version_) : StepFigures{};
     if (looks_for_steps) recorded_ = steps.problem.empty();
     if (recorded_) {
-      one->figure.value = steps.seconds;
+      // A policy must not win by a host that no longer waits.
+      one->figure.value = steps.work_seconds > 0 ? steps.work_seconds : steps.seconds;
       one->trouble = steps.problem;
       if (step_line_.empty()) step_line_ = steps.line;
       if (one->trouble.empty() && step_line_ != steps.line) {

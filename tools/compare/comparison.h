@@ -45,6 +45,7 @@ struct Side {
 struct RunFigures {
   Figure figure;            // by the ruler
   double wall_seconds = 0;  // of the whole command
+  double work_seconds = 0;  // by steps: of one, with what the host waited for the device after them; 0: not known
 };
 
 struct PairOfRuns {

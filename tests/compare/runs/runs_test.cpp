@@ -81,6 +81,56 @@ TEST(CompareRecordedTest, StepsThatOverlapAddUpTooAndTheDeviceCountsOnce) {
   EXPECT_DOUBLE_EQ(SumOfDifferences(comparison), 0);
 }
 
+// Its steps' work takes so long.
+void RanAhead(RecordedRun* run, int64_t work, bool ahead) {
+  report::ProcessReport& process = ProcessOf(run);
+  process.ran_ahead = ahead;
+  for (report::Step& step : process.steps) step.work_time = work;
+  process.work_time = report::DistributionOf(std::vector<int64_t>(process.measured_steps, work));
+}
+
+TEST(CompareRecordedTest, WhereOneRanAheadTheWorkOfStepsIsCompared) {
+  RecordedRun first = RunOf("a", 10, 1000);
+  RanAhead(&first, 2500, /*ahead=*/true);
+  AddDevice(&first, 900);
+  RecordedRun second = RunOf("b", 10, 2400);
+  RanAhead(&second, 2500, /*ahead=*/false);
+  AddDevice(&second, 2160);
+  const RunsComparison comparison = CompareRecorded(first, second);
+  EXPECT_TRUE(comparison.by_work);
+  EXPECT_DOUBLE_EQ(comparison.step->first, 2500);
+  EXPECT_DOUBLE_EQ(comparison.step->difference(), 0);
+  EXPECT_DOUBLE_EQ(Part(comparison, "computes")->first, 2250) << "as it is busy for nine tenths";
+  EXPECT_DOUBLE_EQ(Part(comparison, "computes")->second, 2250);
+  EXPECT_DOUBLE_EQ(SumOfDifferences(comparison), 0);
+  ASSERT_FALSE(comparison.notes.empty());
+  EXPECT_TRUE(Has(comparison.notes[0].text, "in the first run the host ran ahead of its devices"));
+  EXPECT_FALSE(comparison.notes[0].unsound);
+}
+
+TEST(CompareRecordedTest, WithoutDevicesTheWaitAfterTheStepsIsAPartOfThem) {
+  RecordedRun first = RunOf("a", 10, 1000);
+  RanAhead(&first, 2500, /*ahead=*/true);
+  ProcessOf(&first).parts[static_cast<size_t>(report::Part::kOutside)].total = 10000;
+  RecordedRun second = RunOf("b", 10, 1000);
+  RanAhead(&second, 3000, /*ahead=*/true);
+  ProcessOf(&second).parts[static_cast<size_t>(report::Part::kOutside)].total = 10000;
+  const RunsComparison comparison = CompareRecorded(first, second);
+  EXPECT_DOUBLE_EQ(comparison.step->difference(), 500);
+  EXPECT_DOUBLE_EQ(Part(comparison, "waits_after_the_steps")->first, 1500);
+  EXPECT_DOUBLE_EQ(SumOfDifferences(comparison), 500);
+  EXPECT_TRUE(Has(comparison.notes[0].text, "in both runs"));
+}
+
+TEST(CompareRecordedTest, WhereTheWorkOfOneIsNotKnownItIsUnsound) {
+  RecordedRun first = RunOf("a", 10, 1000);
+  RanAhead(&first, 2500, /*ahead=*/true);
+  const RunsComparison comparison = CompareRecorded(first, RunOf("b", 10, 1000));
+  ASSERT_FALSE(comparison.notes.empty());
+  EXPECT_TRUE(comparison.notes[0].unsound);
+  EXPECT_TRUE(Has(comparison.notes[0].text, "of the other run that is not known"));
+}
+
 TEST(CompareRecordedTest, OfSeveralDevicesTheOneThatComputesMost) {
   RecordedRun first = RunOf("a", 10, 1000);
   AddDevice(&first, 10);

@@ -60,6 +60,13 @@ class Notes {
 
 void Notes::Steps() {
   if (!a_.HasSteps() || !b_.HasSteps()) return;
+  if (a_.of().ran_ahead || b_.of().ran_ahead) {
+    const bool both = a_.of().ran_ahead && b_.of().ran_ahead;
+    const bool known = a_.of().work_time.total > 0 && b_.of().work_time.total > 0;
+    const std::string which = both ? "both runs" : a_.of().ran_ahead ? "the first run" : "the second run";
+    Say(!known, "in " + which + " the host ran ahead of its devices, so that a step is what its work takes" +
+                    (known ? "" : "; of the other run that is not known"));
+  }
   const std::string& first = a_.of().step_site;
   const std::string& second = b_.of().step_site;
   if (first == second) return;

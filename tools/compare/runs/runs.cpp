@@ -18,10 +18,11 @@ using report::kParts;
 using report::Part;
 using report::ProcessReport;
 
-std::vector<int64_t> TimesOf(const ProcessReport& process) {
+std::vector<int64_t> TimesOf(const ProcessReport& process, bool by_work) {
+  by_work = by_work && process.work_time.total > 0;
   std::vector<int64_t> times;
   for (const report::Step& step : process.steps) {
-    if (step.use == report::StepUse::kMeasured) times.push_back(process.TimeOf(step));
+    if (step.use == report::StepUse::kMeasured) times.push_back(by_work ? step.work_time : step.time());
   }
   return times;
 }
@@ -48,10 +49,11 @@ class PartsOf {
 };
 
 // In the order of the report's tables. Kernels, copies alone and idle time are the measured time to the ns (sweep.h).
-std::vector<PartChange> DeviceParts(const RecordedRun& first, const RecordedRun& second) {
+std::vector<PartChange> DeviceParts(const RecordedRun& first, const RecordedRun& second, bool by_work) {
+  const auto steps = [by_work](const ProcessReport& of) { return by_work ? of.divisor_of_work() : of.divisor(); };
   const DeviceTimes& a = first.Device()->times;
   const DeviceTimes& b = second.Device()->times;
-  PartsOf parts(first.of().device_divisor(), second.of().device_divisor());
+  PartsOf parts(steps(first.of()), steps(second.of()));
   parts.Add("computes", "GPU computes", a.kernels - a.communication_alone, b.kernels - b.communication_alone);
   parts.Add("communicates_alone", "GPU only communicates", a.communication_alone, b.communication_alone);
   parts.Add("copies_alone", "GPU only copies or sets memory", a.copies_alone, b.copies_alone);
@@ -61,18 +63,23 @@ std::vector<PartChange> DeviceParts(const RecordedRun& first, const RecordedRun&
     parts.Add("idle_" + std::string(NameOf(part)), std::string("GPU idle, host ") + report::HostLabel(host),
               a.idle[host], b.idle[host]);
   }
+  if (by_work) return parts.Take();
   // Steps that lie in each other count for each of them, and the device once.
   parts.Add("steps_overlap", "steps that overlap", first.of().step_time.total - first.of().measured_time,
             second.of().step_time.total - second.of().measured_time);
   return parts.Take();
 }
 
-std::vector<PartChange> HostParts(const ProcessReport& first, const ProcessReport& second) {
+std::vector<PartChange> HostParts(const ProcessReport& first, const ProcessReport& second, bool by_work) {
   PartsOf parts(first.divisor(), second.divisor());
   for (size_t i = 0; i < kParts; ++i) {
     const auto part = static_cast<Part>(i);
     parts.Add(NameOf(part), report::Label(part), first.parts[i].total, second.parts[i].total);
   }
+  const auto later = [by_work](const ProcessReport& of) {
+    return by_work && of.work_time.total > 0 ? of.work_time.total - of.step_time.total : 0;
+  };
+  parts.Add("waits_after_the_steps", "waiting after all steps, a share", later(first), later(second));
   return parts.Take();
 }
 
@@ -100,14 +107,17 @@ RunsComparison CompareRecorded(const RecordedRun& first, const RecordedRun& seco
   comparison.second = &second;
   comparison.by_device = first.Device() != nullptr && second.Device() != nullptr;
   if (first.HasSteps() && second.HasSteps()) {
-    comparison.step = CompareSteps(TimesOf(first.of()), TimesOf(second.of()), floor);
+    const bool by_work = first.of().ran_ahead || second.of().ran_ahead;
+    comparison.by_work = by_work;
+    comparison.step = CompareSteps(TimesOf(first.of(), by_work), TimesOf(second.of(), by_work), floor);
     comparison.lines = CompareLines(first, second);
     if (comparison.by_device) {
       comparison.lines_of_kernels = !first.Device()->kernel_lines.empty() && !second.Device()->kernel_lines.empty();
       comparison.kernels = CompareKernels(first, second);
       comparison.copies = CompareCopies(first, second);
     }
-    comparison.parts = comparison.by_device ? DeviceParts(first, second) : HostParts(first.of(), second.of());
+    comparison.parts = comparison.by_device ? DeviceParts(first, second, comparison.by_work)
+                                            : HostParts(first.of(), second.of(), comparison.by_work);
   }
   comparison.notes = NotesOn(first, second);
   return comparison;

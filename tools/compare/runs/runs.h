@@ -95,10 +95,12 @@ struct RunsComparison {
   std::vector<Note> notes;                 // the unsound ones first
   std::optional<StepDifference> step;      // nothing: a run has no measured steps, and what follows is empty
   std::optional<double> fail_if_slower{};  // a share; nothing: that was not asked
-  bool by_device = false;                  // the parts are what a device was at; else what the host's step thread was
-  std::vector<PartChange> parts;           // those that there are in one of the runs; they add up to the step
-  std::vector<LineChange> lines;           // by the largest of their changes
-  bool lines_of_kernels = false;           // both runs know which line launched what
+  // One of them ran ahead of its devices: of both, a step is what its work takes (ProcessReport::work_time).
+  bool by_work = false;
+  bool by_device = false;         // the parts are what a device was at; else what the host's step thread was
+  std::vector<PartChange> parts;  // those that there are in one of the runs; they add up to the step
+  std::vector<LineChange> lines;  // by the largest of their changes
+  bool lines_of_kernels = false;  // both runs know which line launched what
   // Of the device, by their changes; empty where parts are the host's.
   std::vector<WorkChange> kernels;
   std::vector<WorkChange> copies;

@@ -55,8 +55,11 @@ std::optional<Interval> WaitSince(DatabaseReader* reader, const ProcessReport& p
                "SLIPSTREAM_DECISIONS d USING (correlationId) WHERE c.processId = ? AND c.thread = ? AND r.start >= ? "
                "ORDER BY r.start");
   row.Bind(1, process.process).Bind(2, process.step_thread).Bind(3, since);
+  size_t others = 0;
   while (row.Next()) {
     const std::string function(row.Text(2));
+    const bool is_other = KindOf(function) == CallKind::kLaunch && row.Number(0) >= process.steps.back().end;
+    if (is_other && ++others > kOtherLaunches) return std::nullopt;
     if (!Waits(function) && KindOf(function) != CallKind::kSynchronize) continue;
     const DecisionNames::Known& decision = decisions.Of(row.Number(3));
     if (decision.skips_the_wait || decision.makes_it_return) continue;
@@ -91,10 +94,10 @@ void GuessFromTheWaitAfter(DatabaseReader* reader, ProcessReport* process) {
   }
   if (wait->start >= end) all += static_cast<double>(wait->end - wait->start);
   const double factor = (all / static_cast<double>(steps)) / (measured / static_cast<double>(count));
+  for (Step& step : process->steps) step.work_time = std::llround(static_cast<double>(step.time()) * factor);
   if (factor <= kSeen) return;
   process->ran_ahead = true;
   process->waited_after = wait->end - wait->start;
-  for (Step& step : process->steps) step.work_time = std::llround(static_cast<double>(step.time()) * factor);
 }
 
 void FromDevices(DatabaseReader* reader, ProcessTable* table) {

@@ -306,7 +306,7 @@ struct ProcessReport {
   bool devices_recorded = false;  // by slipstream
   int64_t measured_time = 0;      // covered by measured steps
   Distribution step_time;         // of the measured ones
-  Distribution work_time;         // Step::work_time of the measured ones
+  Distribution work_time;         // Step::work_time of the measured ones; of 0 where it is not known
   // The host ran ahead of the devices in all that is measured: work_time is what a step takes.
   bool ran_ahead = false;
   // Where nothing is known of its devices, by the host's wait after the measured steps, in ns, and about (backlog.h).
@@ -383,9 +383,10 @@ struct ProcessReport {
   // What per-step figures divide by: 1 for a process without steps.
   double divisor() const { return has_steps ? static_cast<double>(measured_steps) : 1.0; }
   // The same for what devices did in the measured time, which is another number of steps where the host ran ahead.
-  double device_divisor() const {
-    if (!has_steps || !ran_ahead || waited_after || work_time.mean() <= 0) return divisor();
-    return static_cast<double>(measured_time) / work_time.mean();
+  double device_divisor() const { return ran_ahead && !waited_after ? divisor_of_work() : divisor(); }
+  // That makes the measured time work_time, where that is known.
+  double divisor_of_work() const {
+    return has_steps && work_time.total > 0 ? static_cast<double>(measured_time) / work_time.mean() : divisor();
   }
 };
 
