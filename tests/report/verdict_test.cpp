@@ -79,6 +79,16 @@ TEST(VerdictTest, GpuBoundNamesTheLineElseTheKernel) {
 }
 
 // What has one small kernel at a time is busy, and mostly empty.
+TEST(VerdictTest, AMeanThatIsNotTheMedianIsNamed) {
+  Report report = OneProcess();
+  DeviceReport& device = DeviceOf(&report);
+  device.times.kernels = 95 * kMs / 10;
+  device.kernel_time = device.times.kernels;
+  report.processes[0].step_time =
+      DistributionOf({kMs / 2, kMs / 2, kMs / 2, kMs / 2, kMs / 2, kMs / 2, kMs / 2, kMs / 2, kMs / 2, 11 * kMs / 2});
+  EXPECT_EQ(Say(report), "GPU busy 95.0 % of a step of 1.00 ms on average (median 500 us)");
+}
+
 TEST(VerdictTest, BusyOnAFewOfItsMultiprocessors) {
   Report report = OneProcess();
   DeviceReport& device = DeviceOf(&report);

@@ -1,5 +1,6 @@
 #include "tools/trace/report/verdict_text.h"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -19,9 +20,15 @@ constexpr size_t kVerdictColumns = 50;
 // As the tables have it: of a step, else of all.
 std::string AStep(int64_t time, const Verdict& verdict) { return Time(static_cast<double>(time) / verdict.divisor); }
 
+// Where a few long steps make the mean, which the tables' figures are of, another one than the median.
 std::string Base(const ProcessReport& process) {
-  return process.has_steps ? "a step of " + Time(process.pace_of_work().mean())
-                           : "the recorded " + Time(process.measured_time);
+  constexpr double kAlike = 0.05;
+  if (!process.has_steps) return "the recorded " + Time(process.measured_time);
+  const Distribution& pace = process.pace_of_work();
+  std::string text = "a step of " + Time(pace.mean());
+  const auto median = static_cast<double>(pace.median);
+  if (std::abs(pace.mean() - median) > kAlike * pace.mean()) text += " on average (median " + Time(median) + ")";
+  return text;
 }
 
 std::string Share(const Verdict& verdict) {
