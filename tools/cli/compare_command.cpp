@@ -223,7 +223,7 @@ class Comparer {
       } else if (made_.ruler == Ruler::kSteps) {
         one->figures.figure.value = one->steps.seconds;
         one->figures.work_seconds = one->steps.work_seconds;
-        ran_ahead_ |= one->steps.ran_ahead;
+        one->figures.ran_ahead = one->steps.ran_ahead;
         made_.steps = one->steps.measured;
         if (made_.step_line.empty()) made_.step_line = one->steps.line;
         if (made_.step_line != one->steps.line) {
@@ -282,19 +282,24 @@ class Comparer {
       }
       return;
     }
-    if (ran_ahead_) CompareByWork();
+    CompareByWork();
     if (step_counts_[0] != step_counts_[1] && step_counts_[0] != 0 && step_counts_[1] != 0) {
       made_.notes.push_back("the sides do not make the same number of steps: " + std::to_string(step_counts_[0]) +
                             " and " + std::to_string(step_counts_[1]) + ".");
     }
   }
 
-  // Of all runs, or a side whose runs are just below the limit would seem the faster one.
+  // Where the host ran ahead in any run, of all: or a side whose runs are just below the limit would seem faster.
   void CompareByWork() {
+    bool any = false;
     bool all_known = true;
     for (const compare::PairOfRuns& pair : made_.pairs) {
-      for (const compare::RunFigures& run : pair.runs) all_known = all_known && run.work_seconds > 0;
+      for (const compare::RunFigures& run : pair.runs) {
+        any = any || run.ran_ahead;
+        all_known = all_known && run.work_seconds > 0;
+      }
     }
+    if (!any) return;
     if (!all_known) {
       made_.notes.emplace_back(
           "the host ran ahead of the device in some runs, and in others nothing tells when the device had done: a step "
@@ -348,8 +353,7 @@ class Comparer {
   std::unique_ptr<ProgressLine> line_;
   std::vector<std::array<size_t, 2>> orders_;  // of the pairs
   bool recorded_ = false;
-  bool ran_ahead_ = false;  // of the device, in one of the runs
-  bool probes_ = false;     // the next run tells whether there are steps
+  bool probes_ = false;  // the next run tells whether there are steps
   std::array<size_t, 2> step_counts_{};
   std::string steps_problem_;
   double start_up_ = 0;  // seconds before the first CUDA call of the last run that was counted

@@ -379,7 +379,7 @@ class Tuner {
     const StepFigures steps = reads_steps ? ReadSteps(kTuneCommand, directory.path(), version_) : StepFigures{};
     if (looks_for_steps) recorded_ = steps.problem.empty();
     if (recorded_) {
-      // A policy must not win by a host that no longer waits.
+      // Where that is known, a policy does not win by a host that waits later.
       one->figure.value = steps.work_seconds > 0 ? steps.work_seconds : steps.seconds;
       one->trouble = steps.problem;
       if (step_line_.empty()) step_line_ = steps.line;

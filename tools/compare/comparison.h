@@ -46,6 +46,7 @@ struct RunFigures {
   Figure figure;            // by the ruler
   double wall_seconds = 0;  // of the whole command
   double work_seconds = 0;  // by steps: of one, with what the host waited for the device after them; 0: not known
+  bool ran_ahead = false;   // of the device, by so much that `figure` is not what a step takes
 };
 
 struct PairOfRuns {

@@ -5,7 +5,11 @@
 // stretch of them that comes again, one behind the other, with nearly the same ones each time, and that has nearly all
 // of those that come again at all: so neither a layer is one, nor every tenth step. The shortest such stretch is taken.
 //
-// Memory: the first kMostLaunches of each of kMostThreads threads, of 32 bytes each.
+// One that is itself a loop, with half of its kinds or more, is none: nothing tells an epoch of steps from a step of
+// layers.
+//
+// Memory: the first kMostLaunches of each of kMostThreads threads, of 32 bytes each, and for as many kernels an entry of
+// a map.
 // Threading: an object belongs to one thread.
 #pragma once
 

@@ -12,13 +12,14 @@
 
 namespace slipstream::report {
 
+inline constexpr size_t kOtherLaunches = 8;
+
 // Sets Step::backlog and `work_time` of all steps, and by them `use` and ProcessReport::ran_ahead (ChooseByBacklog).
 //
 // Where nothing is known of the devices, all that tells is the first wait after the measured steps that slipstream did
 // not skip, if the thread has launched no more than kOtherLaunches since its last step: `work_time` is the time of each
 // step by so much longer as all are with that wait. If that is more than a twentieth, the host ran ahead, and
 // ProcessReport::waited_after is set.
-inline constexpr size_t kOtherLaunches = 8;
 void FindBacklogs(trace_db::DatabaseReader* reader, ProcessTable* table);
 
 }  // namespace slipstream::report

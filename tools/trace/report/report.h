@@ -290,7 +290,7 @@ struct ProcessReport {
   std::string step_site;          // "file:line (function)"; empty: as the process recorded them
   // They were found by their launches, copies and sets: how many of them a step has in the median.
   std::optional<int64_t> step_launches;
-  bool steps_found = false;  // by such a line, so that a step ends where the next one begins
+  bool steps_found = false;  // by a line or by launches, so that a step ends where the next one begins
   int64_t step_thread = 0;
   std::string step_thread_name;
   std::vector<Step> steps;  // all, in order
