@@ -174,6 +174,16 @@ TEST_F(DeviceQuestionsTest, NobodyAsksWhereNothingIsRecorded) {
   EXPECT_EQ(DriverCalls(counts, "cuDevicePrimaryCtxGetState"), 2U) << "the program's own";
 }
 
+double TimeInMeasuredSteps(const nlohmann::json& steps, int64_t start, int64_t end) {
+  int64_t time = 0;
+  for (const auto& step : steps["steps"]) {
+    if (step["use"] != "measured") continue;
+    const auto begin = step["start_ns"].get<int64_t>();
+    time += std::max<int64_t>(0, std::min(end, begin + step["time_ns"].get<int64_t>()) - std::max(start, begin));
+  }
+  return static_cast<double>(time);
+}
+
 // From the recording to the report: what it says of the device is what follows from the attributes.
 TEST(DeviceFactsReportTest, EfficiencyAndOccupancyFollowFromTheAttributes) {
   // 9 multiprocessors of 2048 threads; shared memory for 4 blocks of 1152 bytes, each with the 1024 that the system
@@ -198,14 +208,15 @@ TEST(DeviceFactsReportTest, EfficiencyAndOccupancyFollowFromTheAttributes) {
   EXPECT_EQ(device["name"], "Simulated CUDA device 0");
   EXPECT_EQ(device["sms"], 9);
 
-  // The simulated device runs one kernel after the other.
+  // The simulated device runs one kernel after the other; of each counts what lies in measured steps.
   double busy = 0;
   double occupied = 0;
   double kernel_time = 0;
   for (const auto& row : trace_db::Query(database,
-                                         "SELECT end - start, gridX * gridY * gridZ, blockX * blockY * blockZ, "
-                                         "staticSharedMemory + dynamicSharedMemory FROM CUPTI_ACTIVITY_KIND_KERNEL")) {
-    const double time = std::stod(row[0]);
+                                         "SELECT start, gridX * gridY * gridZ, blockX * blockY * blockZ, "
+                                         "staticSharedMemory + dynamicSharedMemory, end "
+                                         "FROM CUPTI_ACTIVITY_KIND_KERNEL")) {
+    const double time = TimeInMeasuredSteps(process["steps"], std::stoll(row[0]), std::stoll(row[4]));
     const double blocks = std::stod(row[1]) / kMultiprocessors;
     const double threads = std::stod(row[2]);
     EXPECT_EQ(row[3], blocks > 1 ? "1152" : "128");
@@ -214,6 +225,7 @@ TEST(DeviceFactsReportTest, EfficiencyAndOccupancyFollowFromTheAttributes) {
     kernel_time += time;
   }
   const auto measured = process["steps"]["measured_ns"].get<double>();
+  ASSERT_TRUE(process["steps"]["found"]) << "by its launches";
   ASSERT_GT(kernel_time, 0);
   EXPECT_NEAR(device["estimated_sm_efficiency"].get<double>(), busy / measured, 1e-9);
   EXPECT_NEAR(device["estimated_achieved_occupancy"].get<double>(), occupied / kernel_time, 1e-9);
