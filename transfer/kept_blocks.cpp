@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
+#include <thread>
 
 #include "transfer/kept_errno.h"
 
@@ -15,8 +17,6 @@ namespace {
 
 // For how long the bound holds before the system is asked again.
 constexpr std::chrono::milliseconds kBoundHolds{250};
-// Of the time for which a block is kept: then its pages are the system's if it needs them.
-constexpr int kOfferedAfterShare = 8;
 constexpr size_t kPageBytes = 4096;
 
 // The whole pages inside a block; what is beside them is its allocator's too.
@@ -64,11 +64,6 @@ KeptBlocks::Block KeptBlocks::Remove(size_t place) {
   return block;
 }
 
-void KeptBlocks::Return(const Block& block) const {
-  (void)Advise(PagesOf(block.memory, block.bytes), MADV_DONTNEED);
-  parts_.free(block.memory);
-}
-
 bool KeptBlocks::LockSoon() noexcept {
   constexpr int kTries = 1000;
   for (int i = 0; i < kTries; ++i) {
@@ -86,7 +81,8 @@ void KeptBlocks::Empty() noexcept {
     const Block block = some ? Remove(count_ - 1) : Block();
     mutex_.unlock();
     if (!some) return;
-    Return(block);
+    (void)Advise(PagesOf(block.memory, block.bytes), MADV_DONTNEED);
+    parts_.free(block.memory);
   }
 }
 
@@ -171,10 +167,9 @@ bool KeptBlocks::Keep(void* block) noexcept {
     const Pages pages = MakePlain(PagesOf(block, bytes));
     if (pages != Pages::kPlain) return pages == Pages::kLost;  // nobody's for ever
     while (count_ == kMostBlocks || kept_bytes_ + bytes > bound) free[free_count++] = Remove(0).memory;
-    blocks_[count_++] = {block, bytes, Clock::now(), false};
+    blocks_[count_++] = {block, bytes, Clock::now()};
     kept_bytes_ += bytes;
     kept = true;
-    changed_.notify_one();
   } catch (...) {
     kept = false;
   }
@@ -195,23 +190,14 @@ void KeptBlocks::GiveBack() {
     if (now - blocks_[0].since >= idle_) {
       const Block block = Remove(0);
       lock.unlock();
-      Return(block);
+      parts_.free(block.memory);
       lock.lock();
       continue;
     }
-    Clock::time_point next = blocks_[0].since + idle_;
-    for (Block& block : Kept()) {
-      const Clock::time_point due = block.since + idle_ / kOfferedAfterShare;
-      if (block.offered) continue;
-      if (now < due) {
-        next = std::min(next, due);
-        break;  // the others were freed later
-      }
-      // With the lock held: whoever took it meanwhile could have written there.
-      (void)Advise(PagesOf(block.memory, block.bytes), MADV_FREE);
-      block.offered = true;
-    }
-    changed_.wait_until(lock, next);
+    const Clock::time_point due = blocks_[0].since + idle_;
+    lock.unlock();
+    std::this_thread::sleep_until(due);
+    lock.lock();
   }
   thread_runs_ = false;
 }

@@ -31,6 +31,7 @@ ON_REQUEST = (
     "distributed",
     "fragmentation",
     "gains",
+    "keys",
     "ladder",
     "nsight",
     "older",
