@@ -59,8 +59,22 @@ class PreparedFolder(CheckTest):
 
     def test_the_end_names_what_failed(self):
         done = self.run_tests(self.add_test("good", "true"), self.add_test("bad", "false"), self.add_test("worse", "exit 4"))
-        self.assertEqual(done.stdout.splitlines()[-4:],
+        self.assertEqual([line for line in done.stdout.splitlines() if not line.startswith("    | ")][-4:],
                          ["failed:", "  prepared: bad", "  prepared: worse", "1 passed, 2 failed, 0 skipped"])
+
+    def test_the_end_says_why_in_short_lines(self):
+        words = "begun; echo /x/a_test.cpp:7: Failure; echo Expected: 1; seq 1 50"
+        done = self.run_tests(
+            self.add_test("says", f"echo {words}; exit 1"),
+            self.add_test("unit", f"echo begun; echo 'FAIL: test_x (Y)'; seq 1 50; exit 1"),
+            self.add_test("silent", f"seq 1 50; echo {'x' * 500}; exit 1"))
+        end = done.stdout[done.stdout.index("failed:\n"):].splitlines()
+        at = end.index("  prepared: says")
+        self.assertEqual(["    | /x/a_test.cpp:7: Failure", "    | Expected: 1", "    | 1", "    | 2"], end[at + 1 : at + 5])
+        at = end.index("  prepared: unit")
+        self.assertEqual(["    | FAIL: test_x (Y)", "    | 1"], end[at + 1 : at + 3])
+        at = end.index("  prepared: silent")
+        self.assertIn("    | " + "x" * 200, end[at + 1 : at + 5])
 
     def test_a_long_failure_shows_its_beginning_and_its_end(self):
         done = self.run_tests(self.add_test("bad", "echo it begins; seq 1 20000; echo it ends; exit 1"))

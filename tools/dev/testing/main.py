@@ -8,6 +8,7 @@ Prints a line a leg, then failures with their output, every skipped test with it
 import argparse
 import os
 import pathlib
+import re
 import signal
 import sys
 import time
@@ -20,6 +21,9 @@ from cases import FAILED, PASSED, SKIPPED, Case, write_junit
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 # Of a failure, at its beginning (where a sanitizer says what is wrong) and at its end (where a program says how it ended).
 _SHOWN_CHARACTERS = 8000
+# Of a failed test, once more at the end. GoogleTest's, a sanitizer's, CTest's and unittest's words for it.
+_REASON_LINES, _REASON_COLUMNS = 4, 200
+_SAYS_WHAT_IS_WRONG = re.compile(r": Failure$|^(FAIL|ERROR): |WARNING: ThreadSanitizer|ERROR: \w+Sanitizer|Timeout|: error: ")
 
 
 def say(*words):
@@ -102,6 +106,13 @@ def run_leg(name, work):
     return cases, seconds
 
 
+def why(text):
+    """Of a failed test's output, in a few short lines, where it says what is wrong; else its end."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    first = next((i for i, line in enumerate(lines) if _SAYS_WHAT_IS_WRONG.search(line)), max(0, len(lines) - _REASON_LINES))
+    return [line[:_REASON_COLUMNS] for line in lines[first : first + _REASON_LINES]]
+
+
 def report(cases, seconds_of_leg, junit, compiled=()):
     """Prints the end and returns the exit status."""
     if not any(case.outcome != SKIPPED for case in cases):
@@ -132,6 +143,8 @@ def report(cases, seconds_of_leg, junit, compiled=()):
         say("failed:")
         for case in failures:
             say(f"  {case.leg}: {case.name}")
+            for line in why(case.text):
+                say(f"    | {line}")
     passed, failed, skipped = count(cases)
     say(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
