@@ -27,6 +27,13 @@ TEST_F(RulesTest, HostBound) {
   facts_.devices_recorded = false;
   device().kernels = 0;
   ExpectAbstains("host-bound");
+  // Nobody knows whether the device worked meanwhile; but a fifth of a step is no nothing.
+  Site(kLoss, 2 * kMs);
+  ExpectStake("host-bound", 2 * kMs);
+  EXPECT_EQ(Of("host-bound").advice.places, std::vector<Place>{kLoss});
+  EXPECT_EQ(Of("host-bound").advice.confidence, Confidence::kLow);
+  process().sites.back().of_step_thread = false;
+  ExpectAbstains("host-bound");
 }
 
 // Three times 490 us between calls, and one pause, which is 4.49 of 5.96 ms, or 2.49 of 3.96.
@@ -52,6 +59,13 @@ TEST_F(RulesTest, HostBoundInAFewLongPauses) {
   ExpectAdvice("host-bound", 2 * kMs);
   EXPECT_EQ(advice.evidence[1], "4.00 ms in 1 pause per step, of 4.00 ms on average");
   EXPECT_NE(advice.change.find("It is not lost call by call"), std::string::npos);
+  EXPECT_EQ(advice.snippet.find("lengths"), std::string::npos) << "no kernel here prepares itself";
+  Kernels("cudnn_generated_fort_native_sdpa_sm90_flash_fprop", kStep, 1, kUs);
+  EXPECT_NE(Of("host-bound").advice.snippet.find("pad to few lengths"), std::string::npos);
+  Workers(16);
+  facts_.processors = 4;
+  EXPECT_EQ(Of("host-bound").advice.snippet, "DataLoader(..., num_workers=2)");
+  facts_.tasks.workers.reset();
   step(2000);
   EXPECT_EQ(places(), (std::vector<Place>{kStep, kLoss})) << "by the time before them";
   EXPECT_NE(Of("host-bound").advice.change.find("compile the model"), std::string::npos);
@@ -182,6 +196,9 @@ TEST_F(RulesTest, ZeroGradMemsets) {
   ExpectNothing("zero-grad-memsets");
   Calls("cudaMemsetAsync", kStep, 1, kMiB, 10 * kUs);
   ExpectAdvice("zero-grad-memsets", 300 * kUs);
+  // The counters of a library's kernels.
+  for (CallGroup& group : facts_.calls) group.most = group.least = 4;
+  ExpectNothing("zero-grad-memsets");
 }
 
 TEST_F(RulesTest, IdleSms) {

@@ -364,9 +364,9 @@ TEST_F(FactsTest, WhatIsAtWork) {
   const auto look = [&](int64_t start, int64_t at, int process, int kind, const std::string& rest) {
     report::Execute(database_,
                     "INSERT INTO SLIPSTREAM_TASKS (start, end, processId, kind, thread, count, busy, ranNs, "
-                    "waitedNs, throttled, throttledNs) VALUES (" +
+                    "waitedNs, throttled, throttledNs, began) VALUES (" +
                         std::to_string(start) + ", " + std::to_string(at) + ", " + std::to_string(process) + ", " +
-                        std::to_string(kind) + ", " + rest + ")");
+                        std::to_string(kind) + ", " + rest + (kind == 1 ? ", 2)" : ", NULL)"));
   };
   Read();
   EXPECT_FALSE(facts_.tasks.workers) << "an older trace";
@@ -394,11 +394,17 @@ TEST_F(FactsTest, WhatIsAtWork) {
   EXPECT_EQ(facts_.tasks.workers->most, 6);
   EXPECT_EQ(facts_.tasks.workers->time, 7500);
   EXPECT_DOUBLE_EQ(facts_.tasks.workers->wanted(), 2.0);
+  EXPECT_EQ(facts_.tasks.workers->began, 4) << "not of the look that was taken behind the loop";
+  EXPECT_DOUBLE_EQ(facts_.tasks.step_thread->slept(), 1 - 1750.0 / 7500);
   ASSERT_TRUE(facts_.tasks.step_thread);
   EXPECT_DOUBLE_EQ(facts_.tasks.step_thread->waiting(), 0.1);
   ASSERT_EQ(facts_.machine.size(), 2U);
   EXPECT_EQ(facts_.machine[0].threads->most, 30);
   EXPECT_FALSE(facts_.machine[1].workers) << "nobody looked while that one's steps ran";
+  report::Execute(database_, "ALTER TABLE SLIPSTREAM_TASKS DROP COLUMN began");
+  Read();
+  EXPECT_EQ(facts_.tasks.workers->most, 6);
+  EXPECT_EQ(facts_.tasks.workers->began, 0) << "an older trace";
   report::Execute(database_, "DROP TABLE SLIPSTREAM_TASKS");
   Read();
   EXPECT_FALSE(facts_.tasks.workers);

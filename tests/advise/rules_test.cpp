@@ -59,6 +59,10 @@ TEST_F(RulesTest, PageableCopies) {
   Calls("cudaMemcpyAsync", kUpload, 2, 32 * kMiB, kMs, "transfer.d2h.declined.off");
   ExpectAdvice("pageable-copies", 2 * kMs);
   EXPECT_EQ(Of("pageable-copies").advice.places, std::vector<Place>{kUpload});
+  EXPECT_NE(Of("pageable-copies").advice.snippet.find("host.copy_(x"), std::string::npos) << "to the host";
+  // Numbers are what .item() reads.
+  facts_.calls.back().most = facts_.calls.back().least = 8;
+  ExpectNothing("pageable-copies");
 }
 
 // With the transfer engine switched off nothing is decided, and the devices' records say of which memory copies are.
@@ -69,11 +73,13 @@ TEST_F(RulesTest, PageableCopiesWithoutADecision) {
   facts_.work.back().pageable = true;
   ExpectAdvice("pageable-copies", kMs);
   EXPECT_EQ(Of("pageable-copies").advice.places, std::vector<Place>{kUpload});
+  EXPECT_NE(Of("pageable-copies").advice.snippet.find("pin_memory=True)\nx = x.to("), std::string::npos);
   // A small one to the device does not wait.
   facts_.work.back().most = 64 << 10;
   ExpectNothing("pageable-copies");
   facts_.work.back().copy_kind = 2;
   ExpectAdvice("pageable-copies", kMs);
+  EXPECT_NE(Of("pageable-copies").advice.snippet.find("host.copy_(x"), std::string::npos);
   // What was decided is known better.
   facts_.calls.back().decision = "transfer.h2d.promoted.large";
   ExpectNothing("pageable-copies");
@@ -253,8 +259,10 @@ TEST_F(RulesTest, MallocInSteadyState) {
   Calls("cudaFree", kStep, 1, 0, kMs, "allocator.parked");
   ExpectNothing("malloc-in-steady-state");
   Calls("cudaMalloc", kStep, 1, kGiB, kMs);
-  ExpectAdvice("malloc-in-steady-state", kMs);
-  facts_.calls.back().calls = 1;
+  ExpectNothing("malloc-in-steady-state");  // it grows, and nothing is given back
+  Calls("cudaFree", kStep, 1, 0, kMs);
+  ExpectAdvice("malloc-in-steady-state", 2 * kMs);
+  for (CallGroup& group : facts_.calls) group.calls = 1;
   ExpectNothing("malloc-in-steady-state");
 }
 
@@ -264,6 +272,13 @@ TEST_F(RulesTest, EmptyCacheInTheLoop) {
   Calls("cudaFree", kLoss, 8, 0, 100 * kUs);
   Calls("cudaMalloc", kStep, 10, kGiB, 100 * kUs);
   ExpectAdvice("empty-cache-in-loop", 2 * kMs);
+  // A program without a cache frees at every line, and gets memory there.
+  Calls("cudaFree", kStep, 10, 0, 100 * kUs);
+  ExpectNothing("empty-cache-in-loop");
+  facts_.calls.back().calls = kSteps;
+  ExpectAdvice("empty-cache-in-loop", 2 * kMs);
+  Calls("cudaMalloc", kLoss, 8, kGiB, 100 * kUs);
+  ExpectNothing("empty-cache-in-loop");
 }
 
 TEST_F(RulesTest, DataParallel) {

@@ -96,7 +96,7 @@ class RulesTest : public ::testing::Test {
   // Of this process, which is alone on its machine: in a second of looks, so many processors' worth of time.
   void Workers(int64_t most, double ran = 0, double waited = 0) { facts_.tasks.workers = Tasks(most, ran, waited); }
   void Threads(int64_t most, double ran, double waited = 0) { facts_.tasks.threads = Tasks(most, ran, waited); }
-  void StepThread(double waited) { facts_.tasks.step_thread = Tasks(1, 0.5, waited); }
+  void StepThread(double waited, double ran = 0.5) { facts_.tasks.step_thread = Tasks(1, ran, waited); }
   static TaskSum Tasks(int64_t most, double ran, double waited) {
     constexpr double kSecond = 1e9;
     return {.most = most,

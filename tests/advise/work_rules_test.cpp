@@ -46,6 +46,94 @@ TEST_F(RulesTest, TheLoaderRunsInTheProcess) {
   EXPECT_EQ(Of("loader-wait").advice.snippet.find("num_workers"), std::string::npos);
 }
 
+// With workers that have nothing to do, whoever ran before the upload made the batch.
+TEST_F(RulesTest, TheTrainingThreadWorksOnTheBatch) {
+  Site(kUpload, 3 * kMs);
+  Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
+  Upload(8 * kMiB, kUs);
+  ExpectAbstains("batch-on-step-thread");
+  Workers(4, 0.2);
+  ExpectAbstains("batch-on-step-thread");
+  StepThread(0, 0.9);  // of 10 ms it slept for 1
+  ExpectAdvice("batch-on-step-thread", 3 * kMs);
+  ExpectNothing("loader-wait");
+  EXPECT_EQ(Of("batch-on-step-thread").advice.places, std::vector<Place>{kUpload});
+  EXPECT_NE(Of("batch-on-step-thread").advice.evidence[1].find("of which 0.20 had work"), std::string::npos);
+  // For more than half of the gap it slept, or was ready to run.
+  StepThread(0, 0.8);
+  ExpectNothing("batch-on-step-thread");
+  ExpectAdvice("loader-wait", 3 * kMs);
+  StepThread(0.2, 0.8);
+  ExpectNothing("batch-on-step-thread");
+  // Without workers it is the loader that it runs.
+  Workers(0);
+  StepThread(0, 0.9);
+  ExpectNothing("batch-on-step-thread");
+  ExpectAdvice("loader-in-process", 3 * kMs);
+}
+
+// Neither they nor the training want a processor: more workers, though there are fewer processors.
+TEST_F(RulesTest, WorkersThatWaitForStorage) {
+  Site(kUpload, 3 * kMs);
+  Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
+  Upload(8 * kMiB, kUs);
+  facts_.processors = 4;
+  Workers(8, 0.5);
+  StepThread(0, 0.5);
+  ExpectAdvice("loader-wait", 3 * kMs);
+  EXPECT_NE(Of("loader-wait").advice.finding.find("workers wait too"), std::string::npos);
+  EXPECT_NE(Of("loader-wait").advice.snippet.find("num_workers=32,"), std::string::npos);
+  ExpectNothing("too-many-workers");
+  // For less of a step, they may be ahead, and the hand-over is what takes time.
+  process().sites[0].gap = static_cast<int64_t>(kSteps) * 2 * kMs;
+  EXPECT_EQ(Of("loader-wait").advice.snippet.find("num_workers"), std::string::npos);
+  EXPECT_EQ(Of("loader-wait").advice.confidence, Confidence::kLow);
+  process().sites[0].gap = static_cast<int64_t>(kSteps) * 3 * kMs;
+  // With work for all of them, they are too many.
+  Workers(8, 4, 4);
+  EXPECT_EQ(Of("loader-wait").advice.finding.find("workers wait too"), std::string::npos);
+  EXPECT_EQ(Of("loader-wait").advice.snippet.find("num_workers"), std::string::npos);
+  ExpectStake("too-many-workers", 3 * kMs);
+  // Of those that ended meanwhile nobody knows.
+  Workers(8, 0.5);
+  facts_.tasks.workers->began = 8;
+  EXPECT_EQ(Of("loader-wait").advice.finding.find("workers wait too"), std::string::npos);
+  EXPECT_EQ(Of("loader-wait").advice.snippet.find("num_workers"), std::string::npos);
+}
+
+// Each tenth step begins an epoch, and is late for its batch.
+TEST_F(RulesTest, ALoaderThatIsMadeAnew) {
+  Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
+  Upload(8 * kMiB, kUs);
+  for (size_t i = 0; i < kSteps; i += 10) facts_.step_times[i] = 60 * kMs;
+  SlowStepFacts slow;
+  slow.step.number = 11;
+  slow.step.time = 60 * kMs;
+  slow.step.grew = 50 * kMs;
+  slow.step.part = report::Part::kOutside;
+  slow.step.place =
+      report::Place{.file = kUpload.file, .line = kUpload.line, .function = kUpload.function, .before = true};
+  facts_.slow_steps = {slow};
+  ExpectAbstains("loader-remade");
+  ExpectAdvice("stalls", 5 * kMs);
+  Workers(4, 1);
+  facts_.tasks.workers->began = 7;
+  ExpectNothing("loader-remade");
+  ExpectAdvice("stalls", 5 * kMs);
+  facts_.tasks.workers->began = 8;
+  ExpectAdvice("loader-remade", 5 * kMs);
+  ExpectNothing("stalls");
+  EXPECT_NE(Of("loader-remade").advice.snippet.find("persistent_workers=True"), std::string::npos);
+  // What it is late for is no batch.
+  facts_.slow_steps[0].step.place->line = kStep.line;
+  ExpectNothing("loader-remade");
+  ExpectAdvice("stalls", 5 * kMs);
+  // No step is late: forking takes no time that counts.
+  facts_.slow_steps[0].step.place->line = kUpload.line;
+  facts_.step_times.assign(kSteps, 10 * kMs);
+  ExpectNothing("loader-remade");
+}
+
 // The thread that makes the steps has no processor for a tenth of the time.
 TEST_F(RulesTest, TooManyWorkers) {
   ExpectAbstains("too-many-workers");

@@ -1,6 +1,8 @@
 """A loop of steps with one thing wrong with it, at the lines that name it and the rule of `slipstream advise` for it:
 
-    faulty.py numbers|fields|timed|data
+    faulty.py numbers|fields|timed|data|storage|augmented|remade
+
+Behind the rule stands what the finding must say, where a rule has several things to say.
 
 What is computed is nobody's business on the simulated device, so nothing of it is printed.
 """
@@ -74,8 +76,56 @@ def data():
         model.forward(batch[:64, :64])
 
 
+class Samples(torch.utils.data.Dataset):
+    """Each comes after so many seconds, as from a disk far away."""
+
+    def __init__(self, count, seconds=0.0):
+        self.count = count
+        self.seconds = seconds
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        time.sleep(self.seconds)
+        return torch.full((64, 64), float(index))
+
+
+def loader_of(samples):
+    return torch.utils.data.DataLoader(samples, batch_size=4, num_workers=2)
+
+
+def storage():
+    """Its loader's workers wait for each sample."""
+    model = Model()
+    for batch in loader_of(Samples(4 * 3 * STEPS, 0.02)):
+        x = batch.cuda()  # storage: loader-wait (the loader's workers wait too: for storage)
+        model.forward(x[0])
+
+
+def augmented():
+    """Does in the loop what the workers could."""
+    model = Model()
+    text = b"x" * 100_000
+    for batch in loader_of(Samples(4 * 4 * STEPS)):
+        for _ in range(60):
+            text = hashlib.sha256(text).digest() * 3000
+        x = (batch + text[0]).cuda()  # augmented: batch-on-step-thread
+        model.forward(x[0])
+
+
+def remade():
+    """Has other workers for each epoch."""
+    model = Model()
+    for _ in range(STEPS):
+        for batch in loader_of(Samples(4 * 12)):
+            x = batch.cuda()  # remade: loader-remade
+            model.forward(x[0])
+
+
 def main():
-    {"numbers": numbers, "fields": fields, "timed": timed, "data": data}[sys.argv[1]]()
+    faults = (numbers, fields, timed, data, storage, augmented, remade)
+    {fault.__name__: fault for fault in faults}[sys.argv[1]]()
     torch.cuda.synchronize()
     print("done")
 

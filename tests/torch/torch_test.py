@@ -28,6 +28,7 @@ RUNTIME = "libcudart.so.13"  # unless the folder of PyTorch names another one in
 OFF = {"SLIPSTREAM_TRANSFER_H2D": "off", "SLIPSTREAM_TRANSFER_D2H": "off", "SLIPSTREAM_ALLOCATOR_MODE": "off"}
 
 # name -> (file, arguments, exit status, environment)
+FAULTS = ("numbers", "fields", "timed", "data", "storage", "augmented", "remade")
 PROGRAMS = {
     "copies": ("copies.py", [], 0, {}),
     "ordering": ("ordering.py", [], 0, {}),
@@ -41,7 +42,7 @@ PROGRAMS = {
     "loader": ("loader.py", [], 0, {}),
     "exits": ("exits.py", [], 0, {"PYTHONWARNINGS": "ignore"}),
     "blocks": ("blocks.py", [], 0, {"PYTHONWARNINGS": "ignore"}),
-    **{f"faulty_{fault}": ("faulty.py", [fault], 0, {"SIMCUDA_MODE": "timed"}) for fault in ("numbers", "fields", "timed", "data")},
+    **{f"faulty_{fault}": ("faulty.py", [fault], 0, {"SIMCUDA_MODE": "timed"}) for fault in FAULTS},
     # A warning of every process would mix with another's.
     "workers": ("children.py", ["--workers"], 0, {"PYTHONWARNINGS": "ignore"}),
     "programs": ("children.py", ["--programs"], 0, {"PYTHONWARNINGS": "ignore"}),
@@ -224,12 +225,13 @@ def advised(run):
     findings = json.loads(answer.stdout)
     fault = run.folder.name.removeprefix("faulty_").partition(".")[0]
     source = (HERE / "faulty.py").read_text().splitlines()
-    wanted = {number: match[1] for number, line in enumerate(source, 1) if (match := re.search(f"# {fault}: ([a-z-]+)$", line))}
-    (rule,) = set(wanted.values())
-    found = {place["line"] for one in findings["advice"] if one["rule"] == rule for place in one["places"]
+    wanted = {number: match.groups("") for number, line in enumerate(source, 1)
+              if (match := re.search(rf"# {fault}: ([a-z-]+)(?: \((.+)\))?$", line))}
+    ((rule, words),) = set(wanted.values())
+    found = {place["line"] for one in findings["advice"] if one["rule"] == rule and words in one["finding"] for place in one["places"]
              if os.path.realpath(place["file"]) == str(HERE / "faulty.py")}
-    if not set(wanted) <= found or findings["steps"] < 20:
-        raise Wrong(f"{rule} at {sorted(found)}, not at {sorted(wanted)}: {answer.stdout.decode()}")
+    if not set(wanted) <= found or findings["steps"] < 20 or findings["advice"][0]["rule"] != rule:
+        raise Wrong(f"{rule} {words!r} at {sorted(found)}, not first or not at {sorted(wanted)}: {answer.stdout.decode()}")
 
 
 def mirrored(run):

@@ -187,13 +187,14 @@ class OneProcess:
         self.compare(
             "tasks",
             self.query(
-                "SELECT start, end, kind, thread, count, busy, ranNs, waitedNs, throttled, throttledNs FROM SLIPSTREAM_TASKS WHERE processId = ?"
+                "SELECT start, end, kind, thread, count, busy, ranNs, waitedNs, throttled, throttledNs, began FROM SLIPSTREAM_TASKS WHERE processId = ?"
             ),
             [
                 (
                     *(self.at(t["start"]), self.at(t["end"]), t["hook"], t["status"] if t["hook"] == 2 else None, t["stack"]),
                     *((t["site"], t["bytes"], t["stream"]) if t["flags"] & 1 else (None,) * 3),
                     *((t["correlation"], t["number"]) if t["flags"] & 2 else (None,) * 2),
+                    t["correlation"] if t["flags"] & 4 else None,
                 )
                 for _, t in self.process.rows(TASKS)
             ],

@@ -225,6 +225,14 @@ TEST_F(RecordedRowsTest, WhatIsAtWork) {
                       tracer::RecordOf(tracer::TaskSample{
                           .start_ns = begin, .end_ns = begin + 900, .of = tracer::TasksOf::kWorkers, .count = 4}),
                       tracer::RecordOf(tracer::TaskSample{.start_ns = begin,
+                                                          .end_ns = begin + 950,
+                                                          .of = tracer::TasksOf::kWorkers,
+                                                          .count = 4,
+                                                          .has_times = true,
+                                                          .ran_ns = 7,
+                                                          .has_began = true,
+                                                          .began = 3}),
+                      tracer::RecordOf(tracer::TaskSample{.start_ns = begin,
                                                           .end_ns = begin + 900,
                                                           .of = tracer::TasksOf::kThread,
                                                           .thread = 1,
@@ -236,12 +244,14 @@ TEST_F(RecordedRowsTest, WhatIsAtWork) {
     spool.End();
   }
   BuildWell();
-  EXPECT_EQ(Query("SELECT start, end, kind, thread, count, busy, ranNs, waitedNs, throttled, throttledNs "
-                  "FROM SLIPSTREAM_TASKS ORDER BY end, kind"),
-            (Rows{{"0", "0", "0", "NULL", "12", "NULL", "NULL", "NULL", "NULL", "NULL"},
-                  {"0", "900", "0", "NULL", "13", "2", Number(uint64_t{1} << 40), "77", "3", Number(uint64_t{1} << 35)},
-                  {"0", "900", "1", "NULL", "4", "NULL", "NULL", "NULL", "NULL", "NULL"},
-                  {"0", "900", "2", "1", "1", "1", "500", "5", "NULL", "NULL"}}));
+  EXPECT_EQ(Query("SELECT start, end, kind, thread, count, busy, ranNs, waitedNs, throttled, throttledNs, "
+                  "began FROM SLIPSTREAM_TASKS ORDER BY end, kind"),
+            (Rows{{"0", "0", "0", "NULL", "12", "NULL", "NULL", "NULL", "NULL", "NULL", "NULL"},
+                  {"0", "900", "0", "NULL", "13", "2", Number(uint64_t{1} << 40), "77", "3", Number(uint64_t{1} << 35),
+                   "NULL"},
+                  {"0", "900", "1", "NULL", "4", "NULL", "NULL", "NULL", "NULL", "NULL", "NULL"},
+                  {"0", "900", "2", "1", "1", "1", "500", "5", "NULL", "NULL", "NULL"},
+                  {"0", "950", "1", "NULL", "4", "0", "7", "0", "NULL", "NULL", "3"}}));
 }
 
 TEST_F(RecordedRowsTest, WhatCopiesCarry) {

@@ -160,6 +160,26 @@ TEST_F(TaskSamplerTest, TimesOfWorkers) {
   EXPECT_EQ(workers->busy, 1U);
   EXPECT_EQ(workers->ran_ns, 61 * kMs);
   EXPECT_EQ(workers->waited_ns, 30 * kMs);
+  EXPECT_TRUE(workers->has_began);
+  EXPECT_EQ(workers->began, 0U);
+}
+
+TEST_F(TaskSamplerTest, WorkersThatBegan) {
+  Process(201, "python3", Command(), 10 * kMs);
+  Process(202, "python3", Command(), 20 * kMs);
+  Process(203, "python3", Command(), 30 * kMs);
+  Thread(100, 0, 0, "201 202 203 ");
+  TaskSampler sampler = Sampler();
+  const std::vector<TaskSample> first = sampler.Look(kBegin, {});
+  EXPECT_FALSE(Of(first, TasksOf::kWorkers)->has_began) << "they may have been there before";
+  // One stays, the number of one was given to another, one has ended, and two are new.
+  Process(202, "python3", Command(), 2 * kMs);
+  Process(204, "python3", Command(), 0);
+  Process(205, "python3", Command(), 5 * kMs);
+  Thread(100, 0, 0, "201 202 204 205 ");
+  const std::vector<TaskSample> samples = sampler.Look(kBegin + 100 * kMs, {});
+  EXPECT_EQ(Of(samples, TasksOf::kWorkers)->count, 4U);
+  EXPECT_EQ(Of(samples, TasksOf::kWorkers)->began, 3U);
 }
 
 TEST_F(TaskSamplerTest, WhatCannotBeReadIsNotKnown) {
@@ -336,6 +356,14 @@ TEST_F(TaskSamplerTest, ARecordKeepsEveryField) {
   EXPECT_EQ(read.has_throttled, all.has_throttled);
   EXPECT_EQ(read.throttled, all.throttled);
   EXPECT_EQ(read.throttled_ns, all.throttled_ns);
+  EXPECT_FALSE(read.has_began);
+  EXPECT_EQ(read.began, 0U);
+
+  const TaskSample workers = TasksIn(RecordOf({.of = TasksOf::kWorkers, .has_began = true, .began = 0xfffffff6}));
+  EXPECT_TRUE(workers.has_began);
+  EXPECT_EQ(workers.began, 0xfffffff6);
+  EXPECT_FALSE(workers.has_throttled);
+  EXPECT_EQ(workers.throttled, 0U);
 }
 
 TEST_F(TaskSamplerTest, ARecorderLooksAtTheBeginningAndAtTheEnd) {

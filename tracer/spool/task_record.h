@@ -27,6 +27,9 @@ struct TaskSample {
   bool has_times = false;
   uint64_t ran_ns = 0;
   uint64_t waited_ns = 0;  // for a processor, ready to run
+  // Of kWorkers: of `count`, those that were not there at the look before.
+  bool has_began = false;
+  uint32_t began = 0;
   // Of kProcess, where a limit of processors holds for it (kFactProcessorLimit): how often, and for how long, the
   // system let nothing under that limit run.
   bool has_throttled = false;
@@ -36,6 +39,7 @@ struct TaskSample {
 
 inline constexpr uint8_t kTasksHaveTimes = 1;
 inline constexpr uint8_t kTasksHaveThrottled = 2;
+inline constexpr uint8_t kTasksHaveBegan = 4;  // where others have `throttled`
 
 inline TraceRecord RecordOf(const TaskSample& sample) {
   return {.start_ns = sample.start_ns,
@@ -45,12 +49,13 @@ inline TraceRecord RecordOf(const TaskSample& sample) {
           .number = sample.throttled_ns,
           .stack = sample.count,
           .site = sample.busy,
-          .correlation = sample.throttled,
+          .correlation = sample.has_began ? sample.began : sample.throttled,
           .status = static_cast<int32_t>(sample.thread),
           .hook = static_cast<uint16_t>(sample.of),
           .kind = RecordKind::kTasks,
           .flags = static_cast<uint8_t>((sample.has_times ? kTasksHaveTimes : 0) |
-                                        (sample.has_throttled ? kTasksHaveThrottled : 0))};
+                                        (sample.has_throttled ? kTasksHaveThrottled : 0) |
+                                        (sample.has_began ? kTasksHaveBegan : 0))};
 }
 
 inline TaskSample TasksIn(const TraceRecord& record) {
@@ -63,8 +68,10 @@ inline TaskSample TasksIn(const TraceRecord& record) {
           .has_times = (record.flags & kTasksHaveTimes) != 0,
           .ran_ns = record.bytes,
           .waited_ns = record.stream,
+          .has_began = (record.flags & kTasksHaveBegan) != 0,
+          .began = (record.flags & kTasksHaveBegan) != 0 ? record.correlation : 0,
           .has_throttled = (record.flags & kTasksHaveThrottled) != 0,
-          .throttled = record.correlation,
+          .throttled = (record.flags & kTasksHaveBegan) != 0 ? 0 : record.correlation,
           .throttled_ns = record.number};
 }
 

@@ -98,13 +98,18 @@ TaskSampler::ByNumber TaskSampler::TimesOf(std::span<const uint32_t> numbers, co
   return times;
 }
 
+// A number may have been given anew.
+bool TaskSampler::IsNew(const ByNumber& before, uint32_t number, const Times& times) {
+  const auto was = before.find(number);
+  return was == before.end() || was->second.ran_ns > times.ran_ns;
+}
+
 // What was not there before began since.
 void TaskSampler::AddTimes(const ByNumber& before, const ByNumber& now, TaskSample* sample) const {
   const uint64_t busy = (sample->end_ns - sample->start_ns) / kBusyShare;
   for (const auto& [number, times] : now) {
     const auto was = before.find(number);
-    // A number that was given anew.
-    const bool is_new = was == before.end() || was->second.ran_ns > times.ran_ns;
+    const bool is_new = IsNew(before, number, times);
     const uint64_t ran = times.ran_ns - (is_new ? 0 : was->second.ran_ns);
     const uint64_t waited_before = is_new ? 0 : was->second.waited_ns;
     sample->ran_ns += ran;
@@ -190,7 +195,11 @@ std::vector<TaskSample> TaskSampler::Look(uint64_t now_ns, std::span<const Threa
   process.has_times = is_later && !threads_.empty() && !now_threads.empty();
   workers.has_times = is_later && had_workers_ && now_workers.size() == pids.size();
   if (process.has_times) AddTimes(threads_, now_threads, &process);
-  if (workers.has_times) AddTimes(workers_, now_workers, &workers);
+  if (workers.has_times) {
+    AddTimes(workers_, now_workers, &workers);
+    workers.has_began = true;
+    for (const auto& [pid, times] : now_workers) workers.began += IsNew(workers_, pid, times) ? 1 : 0;
+  }
 
   uint64_t throttled = 0;
   uint64_t throttled_ns = 0;

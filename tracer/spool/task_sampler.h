@@ -64,6 +64,7 @@ class TaskSampler {
   template <typename Use>
   void ReadTexts(const std::vector<std::string>& paths, const Use& use) const;
   ByNumber TimesOf(std::span<const uint32_t> numbers, const std::string& folder) const;
+  static bool IsNew(const ByNumber& before, uint32_t number, const Times& times);
   void AddTimes(const ByNumber& before, const ByNumber& now, TaskSample* sample) const;
   bool ReadThreads(uint64_t* threads, std::vector<uint32_t>* tids) const;
   bool ReadChildren(uint32_t pid, std::span<const uint32_t> tids, std::vector<uint32_t>* children) const;

@@ -22,6 +22,17 @@ std::vector<Place> PageableLines(const Facts& facts) {
                   SIZE_MAX);
 }
 
+// Whose copies all bring bytes to the host, by the devices' records.
+bool OnlyToTheHost(const Facts& facts, const Place& place) {
+  bool any = false;
+  for (const WorkGroup& group : facts.work) {
+    if (!IsCopy(group) || !(group.place == place)) continue;
+    if (group.copy_kind != kDeviceToHost) return false;
+    any = true;
+  }
+  return any;
+}
+
 // Copies that slipstream left as they were, from memory that the device does not reach by itself; or about which it
 // decided nothing, being switched off.
 Verdict PageableCopies(const Facts& facts) {
@@ -31,7 +42,7 @@ Verdict PageableCopies(const Facts& facts) {
            Has(pageable, group.place);
   };
   const auto left = [&](const CallGroup& group) {
-    if (!IsCopyCall(group) || group.bytes <= 0) return false;
+    if (!IsCopyCall(group) || group.most <= kScalar) return false;
     // Other memory than the device's to pageable memory: to pinned memory, it may be.
     if (group.decision == "transfer.d2h.declined.memory") return Has(pageable, group.place);
     return group.decision.starts_with("transfer.d2h.declined") || group.decision.starts_with("transfer.sync.kept") ||
@@ -64,6 +75,15 @@ Verdict PageableCopies(const Facts& facts) {
       CallChange::kReturns, &advice.what_if);
   advice.change = "Give the loader pinned memory and copy without waiting.";
   advice.snippet = "DataLoader(..., pin_memory=True)\nx = x.to(\"cuda\", non_blocking=True)";
+  const PlaceSum to_host = SumOf(ByPlace(facts.calls, [&](const CallGroup& group) {
+    return left(group) && (group.decision.starts_with("transfer.d2h") || OnlyToTheHost(facts, group.place));
+  }));
+  if (2 * to_host.time > all.time) {
+    advice.finding = "Copies to pageable memory make the host wait until the driver has brought them.";
+    advice.change = "Copy into pinned memory that is kept, and wait just before the host reads it.";
+    advice.snippet =
+        "host = torch.empty_like(x, device=\"cpu\", pin_memory=True)  # once\nhost.copy_(x, non_blocking=True)";
+  }
   advice.confidence = facts.devices_recorded ? Confidence::kHigh : Confidence::kMedium;
   return Verdict::Say(advice);
 }

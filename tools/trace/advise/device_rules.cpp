@@ -80,9 +80,60 @@ std::vector<PlaceSum> LongPauses(const Facts& facts, const WhatIf& no_gaps, cons
 }
 
 // The device waits for a host that is between two calls.
+// What to do about pauses of milliseconds.
+void AboutPauses(const Facts& facts, Advice* advice) {
+  const auto processors = facts.ProcessorsToUse();
+  const auto& workers = facts.tasks.workers;
+  if (processors && workers && static_cast<double>(workers->most) > *processors) {
+    advice->change =
+        "It is not lost call by call, and there are more worker processes than processors: with fewer of them, the "
+        "thread that makes the steps has one when it needs it. See too-many-workers.";
+    advice->snippet =
+        "DataLoader(..., num_workers=" + std::to_string(std::max<int64_t>(1, static_cast<int64_t>(*processors) - 2)) +
+        ")";
+    return;
+  }
+  advice->change =
+      "It is not lost call by call: look at what runs right before these lines. Python that goes through much belongs "
+      "into another process or behind the loop.";
+  advice->snippet = "journal.append(loss.detach())  # and go through it behind the loop";
+  const bool prepares = std::any_of(facts.work.begin(), facts.work.end(), [](const WorkGroup& group) {
+    return group.kernel.find("cudnn") != std::string::npos && group.kernel.find("sdpa") != std::string::npos;
+  });
+  if (!prepares) return;
+  advice->change += " cuDNN's attention prepares itself for each new shape, and wants few of them.";
+  advice->snippet += "\nlength = math.ceil(length / 128) * 128  # pad to few lengths";
+}
+
+// Without the devices' work nobody knows whether it is lost, but a fifth of each step is never nothing.
+Verdict LongGap(const Facts& facts) {
+  constexpr double kLong = 0.2;
+  const report::SiteReport* longest = nullptr;
+  for (const report::SiteReport& site : facts.process->sites) {
+    const bool is_loaders = Has(UploadLines(facts), {site.file, site.line, site.function});
+    if (!site.of_step_thread || !site.known || is_loaders) continue;
+    if (longest == nullptr || site.gap > longest->gap) longest = &site;
+  }
+  if (longest == nullptr || !facts.process->has_steps) return Verdict::Abstain(kNeedsDevices);
+  const int64_t gap = facts.PerStep(longest->gap);
+  if (ShareOfStep(facts, gap) < kLong) return Verdict::Abstain(kNeedsDevices);
+  Advice advice;
+  advice.finding = "The host is outside CUDA calls for long at one place, and the device may wait for it.";
+  advice.evidence = {report::Time(gap) + " of a step (" + report::Percent(ShareOfStep(facts, gap), 1) +
+                     ") right before this line"};
+  advice.places = {{longest->file, longest->line, longest->function}};
+  advice.why_unknown = "whether the device worked meanwhile is not recorded";
+  advice.at_stake = gap;
+  advice.change = "Look at what runs right before this line, and record what the devices do.";
+  advice.snippet = "[tracer]\ndevice = \"cupti\"";
+  advice.confidence = Confidence::kLow;
+  advice.scope = Scope::kRest;
+  return Verdict::Say(advice);
+}
+
 Verdict HostBound(const Facts& facts) {
   const report::DeviceReport* const device = Busiest(facts);
-  if (device == nullptr) return Verdict::Abstain(kNeedsDevices);
+  if (device == nullptr) return facts.devices_recorded ? Verdict::Abstain(kNeedsDevices) : LongGap(facts);
   // What the loader, many small copies and loops over tensors are to blame for have rules of their own.
   std::vector<Place> others = UploadLines(facts);
   for (const auto& lines : {SmallCopyLines(facts), LoopLines(facts)}) {
@@ -107,14 +158,7 @@ Verdict HostBound(const Facts& facts) {
                               EachStepText(facts, all.count, {"pause", "pauses"}) + ", of " +
                               report::Time(all.time / static_cast<int64_t>(all.count)) + " on average");
     advice.places = PlacesOf(pauses, 3);
-    advice.change =
-        "It is not lost call by call: look at what runs right before these lines. Python that goes through much "
-        "belongs "
-        "into another process or behind the loop; libraries that prepare themselves for each new shape, such as "
-        "cuDNN's attention, want few of them.";
-    advice.snippet =
-        "journal.append(loss.detach())  # and go through it behind the loop\n"
-        "length = math.ceil(length / 128) * 128  # pad to few lengths";
+    AboutPauses(facts, &advice);
   }
   std::vector<const report::SiteReport*> sites;
   for (const report::SiteReport& site : facts.process->sites) {
@@ -275,7 +319,8 @@ Verdict LoopOverTensors(const Facts& facts) {
 Verdict ZeroGradSets(const Facts& facts) {
   constexpr double kMany = 30;
   const auto sums = ByPlace(facts.calls, [](const CallGroup& group) {
-    return group.function.starts_with("cudaMemset") && group.of_step_thread && group.place.known();
+    return group.function.starts_with("cudaMemset") && group.of_step_thread && group.place.known() &&
+           group.most > kScalar;  // a library's counters are no gradients
   });
   for (const PlaceSum& sum : sums) {
     const double calls = facts.CountPerStep(sum.count);

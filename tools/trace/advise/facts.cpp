@@ -64,9 +64,10 @@ TasksOfProcess ReadTasks(DatabaseReader* reader, const report::ProcessReport& pr
   std::vector<Interval> measured = report::MeasuredTime(process.steps);
   if (!process.has_steps) measured = {{process.first, process.last + 1}};
   if (measured.empty()) return tasks;
+  const std::string began = reader->HasColumn("SLIPSTREAM_TASKS", "began") ? "began" : "NULL";
   Question row(*reader,
-               "SELECT start, \"end\", kind, thread, count, ranNs, waitedNs, throttled, throttledNs "
-               "FROM SLIPSTREAM_TASKS WHERE processId = ?1 AND \"end\" >= ?2 AND start <= ?3 ORDER BY \"end\"");
+               "SELECT start, \"end\", kind, thread, count, ranNs, waitedNs, throttled, throttledNs, " + began +
+                   " FROM SLIPSTREAM_TASKS WHERE processId = ?1 AND \"end\" >= ?2 AND start <= ?3 ORDER BY \"end\"");
   bool counted_workers = false;
   row.Bind(1, process.process).Bind(2, measured.front().start).Bind(3, measured.back().end);
   while (row.Next()) {
@@ -84,6 +85,7 @@ TasksOfProcess ReadTasks(DatabaseReader* reader, const report::ProcessReport& pr
     if (meanwhile) {
       sum->most = std::max(sum->most, trace_db::BoundedCount(row.Number(4)));
       counted_workers = counted_workers || kind == kWorkers;
+      if (is_of_steps) report::AddTo(&sum->began, trace_db::BoundedCount(row.NumberIfKnown(9).value_or(0)));
     }
     if (is_of_steps && row.NumberIfKnown(5) && row.NumberIfKnown(6)) {
       report::AddTo(&sum->time, end - start);

@@ -79,8 +79,12 @@ struct TaskSum {
   int64_t time = 0;  // over which the times are summed; 0: none are known
   int64_t ran = 0;   // these two as in the table, ns
   int64_t waited = 0;
+  // Of workers: that were new at one of these looks. Of those that ended meanwhile no times are known.
+  int64_t began = 0;
   // How many wanted a processor, and how many had to wait for one, on average.
   double wanted() const { return time > 0 ? static_cast<double>(ran + waited) / static_cast<double>(time) : 0; }
+  // Of a thread: the share of its time in which it slept, or waited for anything but a processor.
+  double slept() const { return time > 0 ? std::max(0.0, 1 - wanted()) : 0; }
   double waiting() const { return time > 0 ? static_cast<double>(waited) / static_cast<double>(time) : 0; }
 };
 

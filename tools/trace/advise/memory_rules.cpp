@@ -83,9 +83,12 @@ Verdict MallocInSteadyState(const Facts& facts) {
   const auto sums = ByPlace(facts.calls, real);
   const PlaceSum all = SumOf(sums);
   const int64_t per_step = facts.PerStep(all.time);
-  // What one step does alone is no habit of the loop.
+  // What one step does alone is no habit of the loop, and memory that only grows is not given back.
   const double calls = facts.CountPerStep(all.count);
-  if (!facts.process->has_steps || calls < 1 || per_step < 100 * kMicrosecond) return Verdict::Nothing();
+  const uint64_t frees =
+      SumOf(ByPlace(facts.calls, [&](const CallGroup& group) { return real(group) && IsFree(group); })).count;
+  if (!facts.process->has_steps || calls < 1 || 4 * frees < all.count || per_step < 100 * kMicrosecond)
+    return Verdict::Nothing();
   Advice advice;
   advice.finding = "The loop takes memory from the driver and gives it back, step after step.";
   advice.evidence = {EachStepText(facts, all.count,
@@ -108,6 +111,10 @@ Verdict EmptyCacheInTheLoop(const Facts& facts) {
   for (const PlaceSum& sum : sums) {
     const double frees = facts.CountPerStep(sum.count);
     if (frees < kMany || !facts.process->has_steps) continue;
+    // A program that has nothing pooled frees at every line, and gets memory at the same ones.
+    const PlaceSum taken = SumOf(
+        ByPlace(facts.calls, [&](const CallGroup& group) { return IsMalloc(group) && group.place == sum.place; }));
+    if (4 * sum.count < 3 * SumOf(sums).count || 10 * taken.count > sum.count) continue;
     const PlaceSum again = SumOf(ByPlace(facts.calls, IsMalloc));
     Advice advice;
     advice.finding = "One line frees many segments in every step, as torch.cuda.empty_cache() does.";

@@ -245,6 +245,8 @@ Verdict TooManyWorkers(const Facts& facts) {
     advice.confidence = Confidence::kMedium;
     return Verdict::Say(advice);
   }
+  // They wait for something else than a processor, such as storage: more of them would be quicker.
+  if (workers.time > 0 && workers.began == 0 && !all.Fills(processors)) return Verdict::Nothing();
   // Nobody waits for them, and they do not disturb: no time is lost.
   const int64_t gap = facts.PerStep(GapBefore(facts, UploadLines(facts)));
   if (waits && ShareOfStep(facts, gap) < 0.05) return Verdict::Nothing();
@@ -353,6 +355,7 @@ constexpr Rule kProcessRules[] = {
     {"stragglers", "Ranks that the others wait for", "several ranks", Stragglers},
     {"stalls", "Steps that take far longer", "steps", Stalls},
     {"exposed-communication", "Communication that nothing hides", "devices", ExposedCommunication},
+    {"loader-remade", "A loader that is made anew for each epoch", "steps, processes", LoaderRemade},
     {"too-many-workers", "More loader workers than processors", "processes", TooManyWorkers},
     {"cpu-oversubscribed", "More threads than processors", "the machine", Oversubscribed},
     {"small-shared-memory", "/dev/shm too small for the loader", "the machine", SharedMemory},

@@ -127,14 +127,24 @@ Loss LossOf(const Facts& facts, Cause cause) {
   return loss;
 }
 
-}  // namespace
+// The loop's workers are others than those that it began with, twice over, and what it is late for is a batch.
+bool IsRemade(const Facts& facts, Cause cause) {
+  const auto& workers = facts.tasks.workers;
+  if (cause != Cause::kHost || !workers || workers->most == 0 || workers->began < 2 * workers->most) return false;
+  const std::vector<Place> uploads = UploadLines(facts);
+  return std::any_of(facts.slow_steps.begin(), facts.slow_steps.end(), [&](const SlowStepFacts& slow) {
+    return slow.step.place && Has(uploads, {slow.step.place->file, slow.step.place->line, slow.step.place->function});
+  });
+}
 
-Verdict Stalls(const Facts& facts) {
+// `cause`: of most of it, where this is advice.
+Verdict SlowSteps(const Facts& facts, Cause* cause_of_most) {
   constexpr size_t kListed = 3;
   if (facts.step_times.size() < 20) return Verdict::Abstain("needs twenty measured steps");
   const auto median = static_cast<int64_t>(facts.process->pace_of_work().median);
   const bool by_idle = KnowsIdle(facts);
   const Cause cause = facts.slow_steps.empty() ? Cause::kUnknown : MostOf(facts.slow_steps, by_idle);
+  *cause_of_most = cause;
   const auto [slow, longer, lost] = LossOf(facts, cause);
   const int64_t per_step = lost / static_cast<int64_t>(facts.step_times.size());
   // What a quarter of the steps do is the loop's own way.
@@ -168,6 +178,34 @@ Verdict Stalls(const Facts& facts) {
   advice.snippet = text.snippet;
   advice.confidence = text.confidence;
   return Verdict::Say(advice);
+}
+
+}  // namespace
+
+Verdict Stalls(const Facts& facts) {
+  Cause cause = Cause::kUnknown;
+  Verdict verdict = SlowSteps(facts, &cause);
+  return verdict.kind == Verdict::Kind::kAdvice && IsRemade(facts, cause) ? Verdict::Nothing() : verdict;
+}
+
+Verdict LoaderRemade(const Facts& facts) {
+  if (!facts.tasks.workers) return Verdict::Abstain("how many worker processes there were is not recorded");
+  Cause cause = Cause::kUnknown;
+  Verdict verdict = SlowSteps(facts, &cause);
+  if (verdict.kind != Verdict::Kind::kAdvice) return verdict;
+  if (!IsRemade(facts, cause)) return Verdict::Nothing();
+  Advice& advice = verdict.advice;
+  advice.finding =
+      "The loader's workers are started anew, again and again, and the first batch of each time comes late.";
+  advice.evidence.push_back(
+      "at least " +
+      report::Counted(static_cast<uint64_t>(facts.tasks.workers->began), "worker process", "worker processes") +
+      " began in the loop, and there were " + std::to_string(facts.tasks.workers->most) + " at most at a time");
+  advice.change = "Keep the workers from epoch to epoch, and make the loader once, before the loop over epochs.";
+  advice.snippet =
+      "loader = DataLoader(..., persistent_workers=True)\nfor epoch in range(epochs):\n    for x, y in loader:";
+  advice.confidence = Confidence::kHigh;
+  return verdict;
 }
 
 }  // namespace slipstream::advise

@@ -131,6 +131,35 @@ Verdict WaitsForTheLoader(const Facts& facts) {
   return Verdict::Say(advice);
 }
 
+// While the loop is outside CUDA calls before an upload.
+enum class BatchMaker : uint8_t {
+  kUnknown,
+  kStepThread,
+  kWorkers,
+  kNobody,  // neither of them runs or is ready to
+};
+
+BatchMaker WhoMakesTheBatch(const Facts& facts) {
+  const auto& thread = facts.tasks.step_thread;
+  const auto& workers = facts.tasks.workers;
+  if (!thread || thread->time == 0 || !workers || workers->most == 0) return BatchMaker::kUnknown;
+  const double gap = static_cast<double>(facts.PerStep(GapBefore(facts, UploadLines(facts))));
+  // Wherever in a step it slept: what is left of the gap, it ran at the least.
+  if (gap - (thread->slept() + thread->waiting()) * StepOf(facts) >= gap / 2) return BatchMaker::kStepThread;
+  // Of workers that ended between two looks it is not known what they did.
+  if (workers->time == 0 || workers->began != 0) return BatchMaker::kUnknown;
+  return workers->wanted() >= 0.5 * static_cast<double>(workers->most) ? BatchMaker::kWorkers : BatchMaker::kNobody;
+}
+
+// "4 worker processes, of which 0.3 had work on average"
+std::string WorkersText(const TaskSum& workers) {
+  std::string text = report::Counted(static_cast<uint64_t>(workers.most), "worker process", "worker processes");
+  if (workers.time > 0 && workers.began == 0) {
+    text += ", of which " + report::Number(workers.wanted()) + " had work on average";
+  }
+  return text;
+}
+
 Verdict LoaderInProcess(const Facts& facts) {
   Verdict verdict = WaitsForTheLoader(facts);
   if (verdict.kind != Verdict::Kind::kAdvice) return verdict;
@@ -160,25 +189,58 @@ Verdict LoaderWait(const Facts& facts) {
   if (verdict.kind != Verdict::Kind::kAdvice || !facts.tasks.workers) return verdict;
   const TaskSum& workers = *facts.tasks.workers;
   if (workers.most == 0) return Verdict::Nothing();  // LoaderInProcess
+  const BatchMaker at_work = WhoMakesTheBatch(facts);
+  if (at_work == BatchMaker::kStepThread) return Verdict::Nothing();  // BatchOnStepThread
   Advice& advice = verdict.advice;
   advice.finding = "The loop waits for its data: the loader's workers are too slow.";
-  std::string line = report::Counted(static_cast<uint64_t>(workers.most), "worker process", "worker processes");
-  // Those that had ended by the time of a look are not known to have worked before.
-  if (workers.time > 0 && workers.wanted() >= 0.5)
-    line += ", of which " + report::Number(workers.wanted()) + " had work on average";
-  advice.evidence.push_back(line);
+  advice.evidence.push_back(WorkersText(workers));
   const auto processors = facts.ProcessorsToUse();
   advice.change = "More loader workers, or less work for each item.";
-  if (processors && static_cast<double>(workers.most) >= *processors) {
+  const std::string options = ", persistent_workers=True, prefetch_factor=4)";
+  constexpr double kMost = 0.25;  // of a step: workers that are ahead would have handed a batch over sooner
+  if (at_work == BatchMaker::kNobody && ShareOfStep(facts, *advice.cost) < kMost) {
+    advice.finding = "The loop waits for its data, while the loader's workers have nothing to do, or wait too.";
+    advice.change =
+        "Where they are ahead, it is the hand-over that takes time: fewer and larger tensors in a batch. Where they "
+        "wait for storage: more workers, which take no processor meanwhile.";
+    advice.snippet = "DataLoader(..., pin_memory=True)  # and a collate_fn that returns few tensors";
+    advice.confidence = Confidence::kLow;
+  } else if (at_work == BatchMaker::kNobody) {
+    advice.finding = "The loop waits for its data, and the loader's workers wait too: for storage, or for each other.";
+    advice.change =
+        "More workers, which wait side by side and take no processor meanwhile; or bring the data nearer, and in "
+        "larger files.";
+    advice.snippet =
+        "DataLoader(..., num_workers=" + std::to_string(std::clamp<int64_t>(4 * workers.most, 8, 64)) + options;
+    advice.confidence = Confidence::kMedium;
+  } else if (processors && static_cast<double>(workers.most) >= *processors) {
     advice.evidence.push_back("there are " + ProcessorsText(*processors));
     advice.change =
         "Less work for each item, or work that is done once and kept: more workers would share the same processors.";
     advice.snippet =
         "images = decode_once_and_keep(paths)  # smaller images, uint8, no transform that the device can do";
   } else {
-    advice.snippet = "DataLoader(..., num_workers=" + std::to_string(2 * workers.most) +
-                     ", persistent_workers=True, prefetch_factor=4)";
+    advice.snippet = "DataLoader(..., num_workers=" + std::to_string(2 * workers.most) + options;
   }
+  return verdict;
+}
+
+Verdict BatchOnStepThread(const Facts& facts) {
+  Verdict verdict = WaitsForTheLoader(facts);
+  if (verdict.kind != Verdict::Kind::kAdvice) return verdict;
+  if (!facts.tasks.workers || !facts.tasks.step_thread) {
+    return Verdict::Abstain("how long the thread that makes the steps ran is not recorded: see loader-wait");
+  }
+  if (WhoMakesTheBatch(facts) != BatchMaker::kStepThread) return Verdict::Nothing();
+  Advice& advice = verdict.advice;
+  advice.finding = "The training thread works on each batch before it uploads it, while the loader's workers could.";
+  advice.evidence.push_back(WorkersText(*facts.tasks.workers));
+  advice.evidence.push_back("the thread that makes the steps slept for " +
+                            report::Percent(facts.tasks.step_thread->slept(), 1) +
+                            " of the time: it waits for no batch");
+  advice.change = "Do it in the dataset or in collate_fn, which the workers run, or on the device behind the upload.";
+  advice.snippet = "x = augment(x.to(\"cuda\", non_blocking=True))  # not augment(x).to(\"cuda\")";
+  advice.scope = Scope::kSpecific;
   return verdict;
 }
 
@@ -188,6 +250,7 @@ constexpr Rule kWaitRules[] = {
     {"copy-then-synchronize", "Copies that are waited for at once", "calls", CopyThenSynchronize},
     {"loader-in-process", "The loader runs in the training process", "steps, processes", LoaderInProcess},
     {"loader-wait", "The device waits for the loader", "steps", LoaderWait},
+    {"batch-on-step-thread", "The training thread makes the batch", "steps, processes", BatchOnStepThread},
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace slipstream::trace_db {
 namespace {
 
 // Of what MadeFrom says: increased when a build of the same spools gives other rows and no version above says so.
-constexpr char kKeptFormat[] = "3";
+constexpr char kKeptFormat[] = "4";
 
 constexpr char kMadeFrom[] = "SLIPSTREAM_MADE_FROM";
 constexpr char kUnreadable[] = "SLIPSTREAM_UNREADABLE_SPOOL";

@@ -355,7 +355,8 @@ void ProcessRows::AddTasks(const TraceRecord& record) {
                         NumberOrNull{sample.of == tracer::TasksOf::kThread, sample.thread}, sample.count,
                         NumberOrNull{times, sample.busy}, NumberOrNull{times, Size(sample.ran_ns)},
                         NumberOrNull{times, Size(sample.waited_ns)}, NumberOrNull{throttled, sample.throttled},
-                        NumberOrNull{throttled, Size(sample.throttled_ns)});
+                        NumberOrNull{throttled, Size(sample.throttled_ns)},
+                        NumberOrNull{sample.has_began, sample.began});
 }
 
 int64_t ProcessRows::DecisionId(uint16_t decision) {

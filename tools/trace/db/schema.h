@@ -206,7 +206,8 @@ inline constexpr TableLayout kOwnPauses = {"SLIPSTREAM_PAUSES",
 inline constexpr TableLayout kOwnTasks = {
     "SLIPSTREAM_TASKS",
     "start INTEGER NOT NULL, end INTEGER NOT NULL, processId INTEGER NOT NULL, kind INTEGER NOT NULL, thread INTEGER, "
-    "count INTEGER NOT NULL, busy INTEGER, ranNs INTEGER, waitedNs INTEGER, throttled INTEGER, throttledNs INTEGER"};
+    "count INTEGER NOT NULL, busy INTEGER, ranNs INTEGER, waitedNs INTEGER, throttled INTEGER, throttledNs INTEGER, "
+    "began INTEGER"};
 inline constexpr TableLayout kOwnCounters = {
     "SLIPSTREAM_COUNTERS",
     "processId INTEGER NOT NULL, kind INTEGER NOT NULL, nameId INTEGER, calls INTEGER NOT NULL, "
