@@ -4,12 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -283,6 +285,73 @@ TEST_F(AdviceTextTest, ColorsAreBesideTheText) {
   for (const std::string& line : test::Split(colored)) {
     EXPECT_TRUE(line.find("\x1b[1m") == std::string::npos || line.ends_with("\x1b[0m")) << line;
   }
+}
+
+// The report's verdict is that the host launches, or is outside CUDA calls, for most of the time.
+TEST_F(AdviceTextTest, TheFirstFindingAnswersTheVerdictOrSaysWhyNot) {
+  report::ProcessReport& process = report_.processes[0];
+  process.measured_time = 1234 * 10 * kMs;
+  report_.kernels_recorded = true;
+  report::DeviceReport& device = process.devices.emplace_back();
+  device.times.kernels = 1234 * kMs;
+  device.times.idle[static_cast<size_t>(report::CallKind::kLaunch)] = 1234 * 7 * kMs;
+  const auto rule = [](std::string_view name) {
+    return std::find_if(Rules().begin(), Rules().end(), [&](const Rule& one) { return one.name == name; });
+  };
+  Findings findings;
+  const auto add = [&](std::string_view name, int64_t cost, Confidence confidence) {
+    Advice advice;
+    advice.finding = "Something.";
+    advice.cost = cost;
+    advice.confidence = confidence;
+    findings.advice.push_back({&*rule(name), Verdict::Say(std::move(advice))});
+  };
+  const auto text = [&] {
+    return std::regex_replace(FormatFindings(facts_, findings, {.columns = 160}), std::regex("\\s+"), " ");
+  };
+  const auto by = [&] {
+    const auto parsed = nlohmann::json::parse(FindingsJson(facts_, findings));
+    EXPECT_EQ(parsed["report_verdict"]["kind"], "launches");
+    return parsed["report_verdict"]["answered_by"];
+  };
+  EXPECT_NE(text().find("while the host was launching (launch-bound). No rule has a change for that"),
+            std::string::npos)
+      << text();
+  EXPECT_EQ(by(), nullptr);
+  add("item-synchronize", 3 * kMs, Confidence::kHigh);
+  EXPECT_NE(text().find("No rule has a change for that: what comes first here is another part of the step"),
+            std::string::npos)
+      << text();
+  add("launch-bound", 2 * kMs, Confidence::kHigh);
+  EXPECT_NE(text().find("Finding 2 is about that; finding 1 stands first, because it gains more"), std::string::npos)
+      << text();
+  EXPECT_EQ(by(), "launch-bound");
+  findings.advice[1].verdict.advice.cost = 4 * kMs;
+  EXPECT_NE(text().find("finding 1 stands first, because it is surer"), std::string::npos) << text();
+  std::swap(findings.advice[0], findings.advice[1]);
+  EXPECT_NE(text().find("the report's verdict: GPU busy 10.0 %"), std::string::npos) << text();
+  EXPECT_EQ(text().find("is about that"), std::string::npos) << text();
+  EXPECT_EQ(by(), "launch-bound");
+  // Nothing is known of the devices.
+  report_.kernels_recorded = false;
+  EXPECT_EQ(text().find("verdict"), std::string::npos) << text();
+  EXPECT_EQ(nlohmann::json::parse(FindingsJson(facts_, findings))["report_verdict"], nullptr);
+}
+
+// Each rule that is about time says which verdicts it answers, and each loss has a rule.
+TEST_F(AdviceTextTest, EveryVerdictHasARule) {
+  uint32_t all = 0;
+  for (const Rule& rule : Rules()) {
+    all |= rule.about;
+    const std::string_view name = rule.name;
+    const bool is_of_memory = name == "near-memory-limit" || name == "fragmentation" || name == "small-shared-memory";
+    EXPECT_EQ(rule.about == 0, is_of_memory) << name;
+  }
+  using report::VerdictKind;
+  EXPECT_EQ(all,
+            About(VerdictKind::kGpuBound, VerdictKind::kOutsideCalls, VerdictKind::kLaunching,
+                  VerdictKind::kSynchronizing, VerdictKind::kInCopy, VerdictKind::kAllocating, VerdictKind::kOtherCalls,
+                  VerdictKind::kExposedCopies, VerdictKind::kExposedCommunication, VerdictKind::kBetweenSteps));
 }
 
 TEST_F(AdviceTextTest, NothingToChange) {

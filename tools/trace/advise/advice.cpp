@@ -59,4 +59,16 @@ Findings Advise(const Facts& facts) {
   return findings;
 }
 
+std::optional<Answered> AnswerTo(const Facts& facts, const Findings& findings) {
+  const std::optional<report::Verdict> verdict = report::VerdictOf(*facts.report);
+  if (!verdict || &facts.report->processes[verdict->process] != facts.process) return std::nullopt;
+  if (verdict->bottleneck == report::VerdictKind::kNothing) return std::nullopt;
+  if (verdict->bottleneck == report::VerdictKind::kDevicesNotKnown) return std::nullopt;
+  const auto at = std::find_if(findings.advice.begin(), findings.advice.end(), [&](const RuleVerdict& one) {
+    return (one.rule->about & About(verdict->bottleneck)) != 0;
+  });
+  const size_t by = at == findings.advice.end() ? 0 : static_cast<size_t>(at - findings.advice.begin()) + 1;
+  return Answered{.verdict = *verdict, .by = by};
+}
+
 }  // namespace slipstream::advise

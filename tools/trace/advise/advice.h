@@ -24,6 +24,7 @@
 
 #include "tools/trace/advise/facts.h"
 #include "tools/trace/advise/replay.h"
+#include "tools/trace/report/verdict.h"
 
 namespace slipstream::advise {
 
@@ -79,7 +80,14 @@ struct Rule {
   const char* title;
   const char* needs;  // of the trace
   Verdict (*look)(const Facts& facts);
+  uint32_t about = 0;  // About(): the report's verdicts that it answers
 };
+
+// A set of them.
+template <typename... Kinds>
+constexpr uint32_t About(Kinds... kinds) {
+  return ((uint32_t{1} << static_cast<uint32_t>(kinds)) | ... | 0);
+}
 
 struct RuleVerdict {
   const Rule* rule = nullptr;
@@ -93,6 +101,14 @@ struct Findings {
 };
 
 Findings Advise(const Facts& facts);
+
+// The report's verdict on the process, beside its findings.
+struct Answered {
+  report::Verdict verdict;
+  size_t by = 0;  // the first finding that is about it, from 1 on; 0: none is
+};
+// Nothing: the verdict is on another process, or there is none; or it names no loss.
+std::optional<Answered> AnswerTo(const Facts& facts, const Findings& findings);
 
 // What decides on the order, in ns of a step.
 int64_t WeightOf(const Advice& advice);

@@ -373,14 +373,22 @@ Verdict BuiltOnTheHost(const Facts& facts) {
   return Verdict::Say(advice);
 }
 
+using report::VerdictKind;
+
 constexpr Rule kCopyRules[] = {
-    {"pageable-copies", "Copies from pageable memory", "calls", PageableCopies},
-    {"blocking-copies", "Blocking copies", "calls", BlockingCopies},
-    {"many-small-copies", "Many small copies", "calls", ManySmallCopies},
-    {"float-images", "Float images over the bus", "devices", FloatImages},
-    {"exposed-copies", "Copies that hide behind no kernel", "devices", ExposedCopies},
-    {"same-data-again", "The same data uploaded again", "contents of copies", SameDataAgain},
-    {"built-on-the-host", "Tensors built on the host and moved", "calls", BuiltOnTheHost},
+    {"pageable-copies", "Copies from pageable memory", "calls", PageableCopies,
+     About(VerdictKind::kInCopy, VerdictKind::kSynchronizing)},
+    {"blocking-copies", "Blocking copies", "calls", BlockingCopies,
+     About(VerdictKind::kInCopy, VerdictKind::kSynchronizing)},
+    {"many-small-copies", "Many small copies", "calls", ManySmallCopies,
+     About(VerdictKind::kInCopy, VerdictKind::kSynchronizing, VerdictKind::kOutsideCalls, VerdictKind::kExposedCopies)},
+    {"float-images", "Float images over the bus", "devices", FloatImages, About(VerdictKind::kExposedCopies)},
+    {"exposed-copies", "Copies that hide behind no kernel", "devices", ExposedCopies,
+     About(VerdictKind::kExposedCopies)},
+    {"same-data-again", "The same data uploaded again", "contents of copies", SameDataAgain,
+     About(VerdictKind::kInCopy, VerdictKind::kSynchronizing, VerdictKind::kExposedCopies)},
+    {"built-on-the-host", "Tensors built on the host and moved", "calls", BuiltOnTheHost,
+     About(VerdictKind::kInCopy, VerdictKind::kSynchronizing, VerdictKind::kOutsideCalls)},
 };
 
 }  // namespace

@@ -415,15 +415,22 @@ Verdict CudnnHeuristics(const Facts& facts) {
   return Verdict::Say(advice);
 }
 
+using report::VerdictKind;
+
 constexpr Rule kDeviceRules[] = {
-    {"host-bound", "The device waits for Python", "devices", HostBound},
-    {"launch-bound", "Launching takes longer than the kernels", "devices", LaunchBound},
-    {"no-tensor-cores", "Matrix products without tensor cores", "devices", NoTensorCores},
-    {"unfused-pointwise", "Pointwise kernels that are not fused", "devices", UnfusedPointwise},
-    {"loop-over-tensors", "A kernel for each of many tensors", "devices", LoopOverTensors},
-    {"zero-grad-memsets", "Gradients that are cleared", "calls", ZeroGradSets},
-    {"idle-sms", "Idle SMs and room in memory", "devices", IdleSms},
-    {"cudnn-heuristics", "cuDNN's choice of algorithms", "devices", CudnnHeuristics},
+    {"host-bound", "The device waits for Python", "devices", HostBound,
+     About(VerdictKind::kOutsideCalls, VerdictKind::kBetweenSteps)},
+    {"launch-bound", "Launching takes longer than the kernels", "devices", LaunchBound,
+     About(VerdictKind::kLaunching, VerdictKind::kOtherCalls)},
+    {"no-tensor-cores", "Matrix products without tensor cores", "devices", NoTensorCores,
+     About(VerdictKind::kGpuBound)},
+    {"unfused-pointwise", "Pointwise kernels that are not fused", "devices", UnfusedPointwise,
+     About(VerdictKind::kGpuBound)},
+    {"loop-over-tensors", "A kernel for each of many tensors", "devices", LoopOverTensors,
+     About(VerdictKind::kLaunching, VerdictKind::kOutsideCalls, VerdictKind::kGpuBound)},
+    {"zero-grad-memsets", "Gradients that are cleared", "calls", ZeroGradSets, About(VerdictKind::kInCopy)},
+    {"idle-sms", "Idle SMs and room in memory", "devices", IdleSms, About(VerdictKind::kGpuBound)},
+    {"cudnn-heuristics", "cuDNN's choice of algorithms", "devices", CudnnHeuristics, About(VerdictKind::kGpuBound)},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "tools/text/json_text.h"
 #include "tools/trace/advise/rules.h"
 #include "tools/trace/advise/text.h"
+#include "tools/trace/report/verdict_text.h"
 
 namespace slipstream::advise {
 namespace {
@@ -88,6 +89,12 @@ std::string FindingsJson(const Facts& facts, const Findings& findings, bool part
   for (const RuleVerdict& one : findings.abstained) {
     abstained.push_back({{"rule", one.rule->name}, {"why", one.verdict.why}});
   }
+  Json verdict = nullptr;
+  if (const std::optional<Answered> answered = AnswerTo(facts, findings)) {
+    verdict = {{"kind", report::NameOf(answered->verdict.bottleneck)},
+               {"sentence", report::VerdictSentence(*facts.report, answered->verdict)},
+               {"answered_by", answered->by != 0 ? Json(findings.advice[answered->by - 1].rule->name) : Json(nullptr)}};
+  }
   return text::JsonText({{"schema", kAdviseSchema},
                          {"partial", partial || !missing.empty()},
                          {"missing", missing},
@@ -97,6 +104,7 @@ std::string FindingsJson(const Facts& facts, const Findings& findings, bool part
                          {"step_time_mean_ns", facts.process->pace_of_work().mean()},
                          {"step_time_median_before_devices_ns", OrNull(facts.process->median_before_devices())},
                          {"recording_left_out_per_step_ns", facts.recording},
+                         {"report_verdict", std::move(verdict)},
                          {"advice", std::move(advice)},
                          {"cannot_be_told", std::move(abstained)},
                          {"nothing_found", NamesJson(findings.nothing)}});

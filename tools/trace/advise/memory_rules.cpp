@@ -140,11 +140,15 @@ Verdict EmptyCacheInTheLoop(const Facts& facts) {
   return Verdict::Nothing();
 }
 
+using report::VerdictKind;
+
 constexpr Rule kMemoryRules[] = {
     {"near-memory-limit", "Memory nearly full", "memory", NearTheLimit},
     {"fragmentation", "Reserved memory that nothing is in", "memory", Fragmentation},
-    {"malloc-in-steady-state", "cudaMalloc in every step", "calls", MallocInSteadyState},
-    {"empty-cache-in-loop", "empty_cache() in the loop", "steps", EmptyCacheInTheLoop},
+    {"malloc-in-steady-state", "cudaMalloc in every step", "calls", MallocInSteadyState,
+     About(VerdictKind::kAllocating)},
+    {"empty-cache-in-loop", "empty_cache() in the loop", "steps", EmptyCacheInTheLoop,
+     About(VerdictKind::kAllocating, VerdictKind::kSynchronizing)},
 };
 
 }  // namespace

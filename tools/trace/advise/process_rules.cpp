@@ -350,14 +350,23 @@ Verdict SharedMemory(const Facts& facts) {
   return Verdict::Say(advice);
 }
 
+using report::VerdictKind;
+
 constexpr Rule kProcessRules[] = {
-    {"data-parallel", "DataParallel", "devices", DataParallel},
-    {"stragglers", "Ranks that the others wait for", "several ranks", Stragglers},
-    {"stalls", "Steps that take far longer", "steps", Stalls},
-    {"exposed-communication", "Communication that nothing hides", "devices", ExposedCommunication},
-    {"loader-remade", "A loader that is made anew for each epoch", "steps, processes", LoaderRemade},
-    {"too-many-workers", "More loader workers than processors", "processes", TooManyWorkers},
-    {"cpu-oversubscribed", "More threads than processors", "the machine", Oversubscribed},
+    {"data-parallel", "DataParallel", "devices", DataParallel,
+     About(VerdictKind::kExposedCommunication, VerdictKind::kGpuBound)},
+    {"stragglers", "Ranks that the others wait for", "several ranks", Stragglers,
+     About(VerdictKind::kExposedCommunication)},
+    {"stalls", "Steps that take far longer", "steps", Stalls,
+     About(VerdictKind::kOutsideCalls, VerdictKind::kAllocating, VerdictKind::kLaunching)},
+    {"exposed-communication", "Communication that nothing hides", "devices", ExposedCommunication,
+     About(VerdictKind::kExposedCommunication)},
+    {"loader-remade", "A loader that is made anew for each epoch", "steps, processes", LoaderRemade,
+     About(VerdictKind::kOutsideCalls, VerdictKind::kBetweenSteps)},
+    {"too-many-workers", "More loader workers than processors", "processes", TooManyWorkers,
+     About(VerdictKind::kOutsideCalls, VerdictKind::kBetweenSteps)},
+    {"cpu-oversubscribed", "More threads than processors", "the machine", Oversubscribed,
+     About(VerdictKind::kOutsideCalls, VerdictKind::kBetweenSteps, VerdictKind::kLaunching)},
     {"small-shared-memory", "/dev/shm too small for the loader", "the machine", SharedMemory},
 };
 

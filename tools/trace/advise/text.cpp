@@ -11,6 +11,7 @@
 #include "tools/trace/advise/rules.h"
 #include "tools/trace/advise/sums.h"
 #include "tools/trace/report/format.h"
+#include "tools/trace/report/verdict_text.h"
 
 namespace slipstream::advise {
 namespace {
@@ -211,6 +212,22 @@ std::string NothingText(const std::vector<const Rule*>& rules, size_t columns) {
   return names.empty() ? "" : "\n" + Wrapped("Nothing found by: " + names, columns, 0, 2);
 }
 
+// What the report says of the same run, and why another finding stands first. Empty: nothing.
+std::string OnTheVerdict(const Facts& facts, const Findings& findings) {
+  const std::optional<Answered> answered = AnswerTo(facts, findings);
+  if (!answered) return "";
+  const std::string text = "the report's verdict: " + report::VerdictSentence(*facts.report, answered->verdict);
+  const bool is_loss = answered->verdict.bottleneck != report::VerdictKind::kGpuBound;
+  if (answered->by == 1 || (answered->by == 0 && !is_loss && findings.advice.empty())) return text;
+  if (answered->by == 0) {
+    return text + ". No rule has a change for that" +
+           (findings.advice.empty() ? "" : ": what comes first here is another part of the step");
+  }
+  const auto weight = [&](size_t number) { return WeightOf(findings.advice[number - 1].verdict.advice); };
+  return text + ". Finding " + std::to_string(answered->by) + " is about that; finding 1 stands first, because it " +
+         (weight(1) > weight(answered->by) ? "gains more" : "is surer");
+}
+
 std::string Caution(const std::vector<std::string>& missing, const Page& page) {
   std::string text;
   for (const std::string& what : missing) text += Wrapped("incomplete: " + what, page.columns, 2, 4);
@@ -273,6 +290,7 @@ std::string FormatFindings(const Facts& facts, const Findings& findings, const P
   if (process.has_steps && added.all > 0) about += "; " + BeforeDevices(process, facts.recording);
   if (process.has_steps) about += RecordingUnknown(facts);
   std::string text = Title(process, columns) + Caution(MissingOf(facts), page) + Wrapped(about, columns, 2, 4);
+  text += Wrapped(OnTheVerdict(facts, findings), columns, 2, 4);
   if (findings.advice.empty()) text += NothingToChange(rules, findings.abstained.size(), columns);
   size_t number = 0;
   for (const RuleVerdict& found : findings.advice) {

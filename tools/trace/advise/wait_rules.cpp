@@ -244,13 +244,21 @@ Verdict BatchOnStepThread(const Facts& facts) {
   return verdict;
 }
 
+using report::VerdictKind;
+
 constexpr Rule kWaitRules[] = {
-    {"item-synchronize", ".item() and other implicit synchronizations", "calls", ItemSynchronizes},
-    {"explicit-synchronize", "Synchronizations in the loop", "calls", ExplicitSynchronizes},
-    {"copy-then-synchronize", "Copies that are waited for at once", "calls", CopyThenSynchronize},
-    {"loader-in-process", "The loader runs in the training process", "steps, processes", LoaderInProcess},
-    {"loader-wait", "The device waits for the loader", "steps", LoaderWait},
-    {"batch-on-step-thread", "The training thread makes the batch", "steps, processes", BatchOnStepThread},
+    {"item-synchronize", ".item() and other implicit synchronizations", "calls", ItemSynchronizes,
+     About(VerdictKind::kSynchronizing, VerdictKind::kInCopy)},
+    {"explicit-synchronize", "Synchronizations in the loop", "calls", ExplicitSynchronizes,
+     About(VerdictKind::kSynchronizing)},
+    {"copy-then-synchronize", "Copies that are waited for at once", "calls", CopyThenSynchronize,
+     About(VerdictKind::kSynchronizing, VerdictKind::kInCopy)},
+    {"loader-in-process", "The loader runs in the training process", "steps, processes", LoaderInProcess,
+     About(VerdictKind::kOutsideCalls, VerdictKind::kBetweenSteps)},
+    {"loader-wait", "The device waits for the loader", "steps", LoaderWait,
+     About(VerdictKind::kOutsideCalls, VerdictKind::kBetweenSteps)},
+    {"batch-on-step-thread", "The training thread makes the batch", "steps, processes", BatchOnStepThread,
+     About(VerdictKind::kOutsideCalls, VerdictKind::kBetweenSteps)},
 };
 
 }  // namespace
