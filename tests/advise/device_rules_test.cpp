@@ -201,6 +201,47 @@ TEST_F(RulesTest, ZeroGradMemsets) {
   ExpectNothing("zero-grad-memsets");
 }
 
+TEST_F(RulesTest, ChannelsLast) {
+  Kernels("void cudnn::engines_precompiled::nchwToNhwcKernel<float, float, float, false, true>", kLoss, 4, 100 * kUs);
+  ExpectNothing("channels-last");  // 4 % of a step
+  Kernels("void cudnn::engines_precompiled::nhwcToNchwKernel<float, float, float, true, false>", kStep, 2, 300 * kUs);
+  ExpectAdvice("channels-last", kMs);
+  EXPECT_EQ(Of("channels-last").advice.places, (std::vector<Place>{kStep, kLoss}));
+  facts_.devices_recorded = false;
+  ExpectAbstains("channels-last");
+}
+
+TEST_F(RulesTest, DoublePrecision) {
+  Kernels("vectorized_elementwise_kernel", kLoss, 10, 100 * kUs);
+  ExpectNothing("double-precision");
+  facts_.work.back().double_time = facts_.work.back().time * 8 / 10;
+  ExpectAdvice("double-precision", 400 * kUs);
+  EXPECT_EQ(Of("double-precision").advice.places, std::vector<Place>{kLoss});
+  EXPECT_DOUBLE_EQ(Of("double-precision").advice.what_if.work.back(), 0.6);
+  // How much faster a product is depends on the device.
+  WorkGroup& product = Kernels("cutlass_80_tensorop_d884gemm_64x64_16x4_tn_align1", kLoss, 1, 300 * kUs);
+  product.double_time = product.time;
+  ExpectStake("double-precision", 1100 * kUs);
+  facts_.devices_recorded = false;
+  ExpectAbstains("double-precision");
+}
+
+TEST_F(RulesTest, OddSizes) {
+  for (const char* const name : {
+           "cutlass_80_simt_sgemm_128x256_8x4_nt_align1",           // not on tensor cores
+           "cutlass_80_tensorop_s1688gemm_128x128_16x4_tn_align4",  // of four bytes each
+           "cutlass_80_tensorop_bf16_s16816gemm_bf16_128x256_32x3_tn_align8",
+       }) {
+    Kernels(name, kStep, 1, kMs);
+  }
+  ExpectNothing("odd-sizes");
+  Kernels("cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_16x16_128x2_tn_align2", kLoss, 1, 400 * kUs);
+  ExpectNothing("odd-sizes");
+  Kernels("cutlass_75_tensorop_f16_s1688gemm_f16_64x64_tn_align1", kLoss, 1, 200 * kUs);
+  ExpectStake("odd-sizes", 600 * kUs);
+  EXPECT_EQ(Of("odd-sizes").advice.places, std::vector<Place>{kLoss});
+}
+
 TEST_F(RulesTest, IdleSms) {
   Pool(10 * kGiB, 0);
   device().times.kernels = static_cast<int64_t>(kSteps) * 8 * kMs;

@@ -96,10 +96,15 @@ TEST_F(FactsTest, WorkOfTheDevices) {
     if (group.kernel == "gemm") {
       EXPECT_EQ(group.time, static_cast<int64_t>(200 * kSteps));
     }
+    EXPECT_EQ(group.double_time, 0);
     (group.kernel.empty() ? copies : kernels) += group.count;
   }
   EXPECT_EQ(kernels, 2 * kSteps);
   EXPECT_GE(copies, 2 * kSteps);
+  // In its whole name alone.
+  report::Execute(database_, "UPDATE StringIds SET value = 'void gemm<double>(double*)' WHERE id = 900001");
+  Read();
+  for (const WorkGroup& group : facts_.work) EXPECT_EQ(group.double_time, group.kernel == "gemm" ? group.time : 0);
   // 1000 less the kernels' 300, the copies' 100 before and the set's 50 behind them.
   EXPECT_EQ(facts_.IdlePerStep(), 550);
   EXPECT_EQ(facts_.process->communication(), 0);

@@ -28,7 +28,7 @@ RUNTIME = "libcudart.so.13"  # unless the folder of PyTorch names another one in
 OFF = {"SLIPSTREAM_TRANSFER_H2D": "off", "SLIPSTREAM_TRANSFER_D2H": "off", "SLIPSTREAM_ALLOCATOR_MODE": "off"}
 
 # name -> (file, arguments, exit status, environment)
-FAULTS = ("numbers", "fields", "timed", "data", "storage", "augmented", "remade")
+FAULTS = ("numbers", "fields", "timed", "data", "storage", "augmented", "remade", "doubles")
 PROGRAMS = {
     "copies": ("copies.py", [], 0, {}),
     "ordering": ("ordering.py", [], 0, {}),
@@ -230,7 +230,9 @@ def advised(run):
     ((rule, words),) = set(wanted.values())
     found = {place["line"] for one in findings["advice"] if one["rule"] == rule and words in one["finding"] for place in one["places"]
              if os.path.realpath(place["file"]) == str(HERE / "faulty.py")}
-    if not set(wanted) <= found or findings["steps"] < 20 or findings["advice"][0]["rule"] != rule:
+    # What runs beside the tests may have the processors.
+    rules = [one["rule"] for one in findings["advice"] if one["rule"] != "cpu-oversubscribed"]
+    if not set(wanted) <= found or findings["steps"] < 20 or rules[0] != rule:
         raise Wrong(f"{rule} {words!r} at {sorted(found)}, not first or not at {sorted(wanted)}: {answer.stdout.decode()}")
 
 

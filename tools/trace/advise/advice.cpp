@@ -24,7 +24,7 @@ const char* NameOf(Confidence confidence) {
 std::span<const Rule> Rules() {
   static const std::vector<Rule> rules = [] {
     std::vector<Rule> all;
-    for (const auto& some : {CopyRules(), WaitRules(), DeviceRules(), MemoryRules(), ProcessRules()}) {
+    for (const auto& some : {CopyRules(), WaitRules(), DeviceRules(), KernelRules(), MemoryRules(), ProcessRules()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;

@@ -197,6 +197,8 @@ class FactsReading {
     }
   }
 
+  // `columns`: name, kind of copy, of copies whether they are of pageable memory and of kernels whether they compute in
+  // double precision, bytes.
   void Work(const char* table, const std::string& columns, const std::string& source) {
     if (!reader_.HasTable(table)) return;
     using Key = std::tuple<int64_t, int64_t, int64_t, bool, int64_t>;  // device, name, copy, pageable, site
@@ -214,8 +216,11 @@ class FactsReading {
       const int64_t start = trace_db::BoundedTime(row.Number(0));
       if (!measured.Has(start)) continue;
       const int64_t end = trace_db::BoundedEnd(start, row.Number(1));
-      WorkGroup& group = groups[{row.Number(2), row.Number(3), row.Number(4), row.Number(5) != 0, row.Number(7)}];
+      const bool is_kernel = source == "kernel";
+      const bool flag = row.Number(5) != 0;
+      WorkGroup& group = groups[{row.Number(2), row.Number(3), row.Number(4), !is_kernel && flag, row.Number(7)}];
       Count(trace_db::BoundedCount(row.Number(6)), end - start, &group.count, &group);
+      if (is_kernel && flag) report::AddTo(&group.double_time, end - start);
     }
     for (auto& [key, group] : groups) {
       group.device = std::get<0>(key);
@@ -227,6 +232,7 @@ class FactsReading {
       group.count = static_cast<uint64_t>(facts_.OfMeasuredSteps(static_cast<int64_t>(group.count)));
       group.bytes = facts_.OfMeasuredSteps(group.bytes);
       group.time = facts_.OfMeasuredSteps(group.time);
+      group.double_time = facts_.OfMeasuredSteps(group.double_time);
       facts_.work.push_back(std::move(group));
     }
   }
@@ -314,7 +320,13 @@ Facts ReadFacts(DatabaseReader* reader, const report::Report& report, size_t pro
   reading.Calls();
   ReadRecordingCost(reader, *facts.process, &facts.calls);
   reading.SameUploads();
-  reading.Work("CUPTI_ACTIVITY_KIND_KERNEL", "w.shortName, -1, 0, 0", "kernel");
+  // A short name has no template, so functors of PyTorch's are in the other one alone.
+  const std::string is_double = reader->HasColumn("CUPTI_ACTIVITY_KIND_KERNEL", "demangledName")
+                                    ? "w.demangledName IN (SELECT id FROM StringIds WHERE value LIKE '%<double%' OR "
+                                      "value LIKE '%dgemm%' OR value "
+                                      "LIKE '%dgemv%' OR value LIKE '%\\_d884%' ESCAPE '\\' OR value LIKE '%f64f64%')"
+                                    : "0";
+  reading.Work("CUPTI_ACTIVITY_KIND_KERNEL", "w.shortName, -1, " + is_double + ", 0", "kernel");
   // srcKind and dstKind: 0 is pageable memory (ENUM_CUDA_MEM_KIND).
   const bool has_kinds = reader->HasColumn("CUPTI_ACTIVITY_KIND_MEMCPY", "srcKind") &&
                          reader->HasColumn("CUPTI_ACTIVITY_KIND_MEMCPY", "dstKind");

@@ -59,6 +59,7 @@ struct WorkGroup {
   uint64_t count = 0;
   int64_t bytes = 0;
   int64_t time = 0;
+  int64_t double_time = 0;  // of it: kernels whose whole names have a template or a function of double precision
   int64_t least = 0;
   int64_t most = 0;
   std::array<int64_t, 2> ids{};  // of the database: name, site

@@ -15,6 +15,7 @@ std::span<const Rule> Rules();
 std::span<const Rule> CopyRules();
 std::span<const Rule> WaitRules();
 std::span<const Rule> DeviceRules();
+std::span<const Rule> KernelRules();
 std::span<const Rule> MemoryRules();
 std::span<const Rule> ProcessRules();
 
