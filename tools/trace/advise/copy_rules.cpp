@@ -241,6 +241,32 @@ Verdict FloatImages(const Facts& facts) {
   return Verdict::Say(advice);
 }
 
+// What is uploaded comes a step ahead, and its calls and the waits at its lines return. What goes to the host can only
+// pass what comes behind it, until the host waits for it.
+void MoveExposedCopies(const Facts& facts, const std::vector<SameLine>& same, WhatIf* what_if) {
+  const std::vector<Place> small = PlacesOf(SmallCopyLines(facts), SIZE_MAX);
+  const auto counts = [&](const WorkGroup& group, int64_t kind) {
+    const bool is_small = group.most <= kSmallCopy && Has(small, group.place);
+    return group.kernel.empty() && group.copy_kind == kind && !is_small && !UploadsTheSame(same, group.place);
+  };
+  const auto uploads = [&](const WorkGroup& group) { return counts(group, kHostToDevice); };
+  const auto downloads = [&](const WorkGroup& group) { return counts(group, kDeviceToHost); };
+  MoveCopies(facts, uploads, StreamChange::kAhead, what_if);
+  MoveCopies(facts, downloads, StreamChange::kAside, what_if);
+  std::vector<Place> lines = PlacesOf(ByPlace(facts.work, uploads), SIZE_MAX);
+  // A wait there may be for what goes to the host.
+  const std::vector<Place> others = PlacesOf(
+      ByPlace(facts.work, [](const WorkGroup& group) { return IsCopy(group) && group.copy_kind != kHostToDevice; }),
+      SIZE_MAX);
+  std::erase_if(lines, [&](const Place& place) { return Has(others, place); });
+  ChangeCalls(
+      facts,
+      [&](const CallGroup& group) {
+        return group.of_step_thread && Has(lines, group.place) && (IsCopyCall(group) || HoldsTheStep(group));
+      },
+      CallChange::kReturns, what_if);
+}
+
 Verdict ExposedCopies(const Facts& facts) {
   if (!facts.report->device_copies_recorded || !facts.devices_recorded) {
     return Verdict::Abstain(kNeedsDevices);
@@ -267,7 +293,8 @@ Verdict ExposedCopies(const Facts& facts) {
   const int64_t crossing = facts.PerStep(SumOf(sums).time);
   if (crossing > 0) {
     ShrinkWork(facts, crosses, 1 - std::min(1.0, static_cast<double>(per_step) / static_cast<double>(crossing)),
-               &advice.what_if);
+               &advice.no_more);
+    MoveExposedCopies(facts, same, &advice.what_if);
   }
   advice.gains = Gains::kBusy;
   advice.scope = Scope::kGeneral;
