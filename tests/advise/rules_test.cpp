@@ -165,6 +165,37 @@ TEST_F(RulesTest, FloatImages) {
   ExpectAbstains("float-images");
 }
 
+// Of 3 ms of copies a third is exposed. What is uploaded comes a step ahead, and nobody waits for it; what goes to the
+// host is waited for as before.
+TEST_F(RulesTest, WhatMovesWithExposedCopies) {
+  device().times.copies_alone = static_cast<int64_t>(kSteps) * kMs;
+  Upload(4 * kMiB, 2 * kMs);
+  Upload(4 * kMiB, kMs);
+  facts_.work[1].copy_kind = 2;
+  facts_.work[1].place = kLoss;
+  Kernels("gemm", kStep, 1, kMs);
+  Calls("cudaMemcpyAsync", kUpload, 1, 4 * kMiB, 10 * kUs);
+  Calls("cudaStreamSynchronize", kUpload, 1, 0, 10 * kUs);
+  Calls("cudaMemcpyAsync", kLoss, 1, 4 * kMiB, 10 * kUs);
+  Calls("cudaStreamSynchronize", kLoss, 1, 0, 10 * kUs);
+  Calls("cudaStreamSynchronize", kUpload, 1, 0, 10 * kUs).of_step_thread = false;
+  constexpr auto kReturns = CallChange::kReturns;
+  constexpr auto kStays = CallChange::kStays;
+  const Advice advice = Of("exposed-copies").advice;
+  EXPECT_EQ(advice.what_if.streams,
+            (std::vector<StreamChange>{StreamChange::kAhead, StreamChange::kAside, StreamChange::kStays}));
+  EXPECT_EQ(advice.what_if.calls, (std::vector<CallChange>{kReturns, kReturns, kStays, kStays, kStays}));
+  EXPECT_TRUE(advice.what_if.work.empty());
+  ASSERT_EQ(advice.no_more.work.size(), 3U);
+  EXPECT_DOUBLE_EQ(advice.no_more.work[0], 2.0 / 3);
+  // A line whose bytes need not be copied at all.
+  facts_.fingerprinted = kSteps;
+  Same(kUpload);
+  device().times.copies_alone = static_cast<int64_t>(kSteps) * 3 * kMs;
+  EXPECT_EQ(Of("exposed-copies").advice.what_if.streams[0], StreamChange::kStays);
+  EXPECT_EQ(Of("exposed-copies").advice.what_if.calls[0], kStays);
+}
+
 TEST_F(RulesTest, ExposedCopies) {
   ExpectNothing("exposed-copies");
   device().times.copies_alone = static_cast<int64_t>(kSteps) * kMs;

@@ -298,8 +298,15 @@ Verdict ExposedCopies(const Facts& facts) {
   }
   advice.gains = Gains::kBusy;
   advice.scope = Scope::kGeneral;
-  advice.change = "Copy the next batch while the present one is computed: from pinned memory, without waiting.";
-  advice.snippet = "next_x = next_x.to(\"cuda\", non_blocking=True)  # before the step on x is launched";
+  advice.change =
+      "Copy the next batch while the present one is computed: on a stream of its own, from pinned memory, without "
+      "waiting.";
+  // Without record_stream() the memory of a batch could be used again while kernels still read it.
+  advice.snippet =
+      "with torch.cuda.stream(copies):  # before the step on x\n"
+      "    next_x = next_x.to(\"cuda\", non_blocking=True)\n"
+      "torch.cuda.current_stream().wait_stream(copies)  # before the step on next_x\n"
+      "next_x.record_stream(torch.cuda.current_stream())";
   advice.confidence = Confidence::kHigh;
   return Verdict::Say(advice);
 }
