@@ -251,6 +251,17 @@ TEST(ReplayTest, CallsOfOtherThreadsFillTheTimeBetween) {
   EXPECT_EQ(replay.Saved(NoGap(kWait)), (290 + 390) * kUs);
 }
 
+// As in AWaitInTheStep, but another thread waits, in a backward pass.
+TEST(ReplayTest, AWaitOfAnotherThreadHoldsTheHost) {
+  StepEvents step(1000);
+  step.Work(10, 500, kKernel, step.Call(0, 10, kLaunch));
+  step.CallElsewhere(20, 510, kWait, Waits::kForTheDevice);
+  step.Work(710, 1000, kKernel, step.Call(700, 710, kLaunch));
+  const Replay replay = step.Made();
+  EXPECT_EQ(replay.Recorded(), 1000 * kUs);
+  EXPECT_EQ(replay.Saved(Gone(kWait)), (1000 - 791) * kUs - kUs / 2);
+}
+
 // Launches of 1 us each, of kernels of 10 us each; the last launch lasts until 1000, when the 99th kernel ends. With
 // kernels of half the time it has been asked for at 600 and takes 10.
 TEST(ReplayTest, AFullQueueHoldsTheHost) {

@@ -33,8 +33,8 @@ class StepEvents {
                              .stream = stream});
     return static_cast<uint32_t>(events_.calls.size() - 1);
   }
-  uint32_t CallElsewhere(int64_t start, int64_t end, uint32_t group) {
-    const uint32_t number = Call(start, end, group);
+  uint32_t CallElsewhere(int64_t start, int64_t end, uint32_t group, Replay::Waits waits = Replay::Waits::kNever) {
+    const uint32_t number = Call(start, end, group, waits);
     events_.calls.back().of_step_thread = false;
     return number;
   }

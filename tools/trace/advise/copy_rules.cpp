@@ -27,7 +27,7 @@ std::vector<Place> PageableLines(const Facts& facts) {
 Verdict PageableCopies(const Facts& facts) {
   const std::vector<Place> pageable = PageableLines(facts);
   const auto undecided = [&](const CallGroup& group) {
-    return IsCopyCall(group) && group.decision.empty() && group.of_step_thread && group.most > kScalar &&
+    return IsCopyCall(group) && group.decision.empty() && IsOfTheStep(group) && group.most > kScalar &&
            Has(pageable, group.place);
   };
   const auto left = [&](const CallGroup& group) {
@@ -71,7 +71,7 @@ Verdict PageableCopies(const Facts& facts) {
 Verdict BlockingCopies(const Facts& facts) {
   const auto blocking = [](const CallGroup& group) {
     return IsCopyCall(group) && group.function.find("Async") == std::string::npos && group.most > kSmallCopy &&
-           group.of_step_thread && !group.decision.starts_with("transfer.h2d.promoted");
+           IsOfTheStep(group) && !group.decision.starts_with("transfer.h2d.promoted");
   };
   const auto sums = ByPlace(facts.calls, blocking);
   const PlaceSum all = SumOf(sums);
@@ -262,7 +262,7 @@ void MoveExposedCopies(const Facts& facts, const std::vector<SameLine>& same, Wh
   ChangeCalls(
       facts,
       [&](const CallGroup& group) {
-        return group.of_step_thread && Has(lines, group.place) && (IsCopyCall(group) || HoldsTheStep(group));
+        return IsOfTheStep(group) && Has(lines, group.place) && (IsCopyCall(group) || HoldsTheStep(group));
       },
       CallChange::kReturns, what_if);
 }

@@ -61,10 +61,10 @@ class ReplayReading {
   }
 
   void Calls() {
-    std::map<std::tuple<int64_t, int64_t, int64_t, bool>, uint32_t> groups;
+    std::map<std::tuple<int64_t, int64_t, int64_t, bool, bool>, uint32_t> groups;
     for (uint32_t i = 0; i < facts_.calls.size(); ++i) {
       const CallGroup& group = facts_.calls[i];
-      groups[{group.ids[0], group.ids[1], group.ids[2], group.of_step_thread}] = i;
+      groups[{group.ids[0], group.ids[1], group.ids[2], group.of_step_thread, group.of_backward}] = i;
     }
     Question row(reader_,
                  "SELECT r.start, r.\"end\", r.nameId, c.siteId, d.decisionId, c.thread, c.correlationId, c.stream "
@@ -81,7 +81,8 @@ class ReplayReading {
         continue;
       }
       const bool mine = row.Number(5) == facts_.process->step_thread;
-      const auto group = groups.find({row.Number(2), row.Number(3), row.Number(4), mine});
+      const bool backward = !mine && IsBackwardThread(facts_, row.Number(5));
+      const auto group = groups.find({row.Number(2), row.Number(3), row.Number(4), mine, backward});
       Replay::Call call;
       call.start = start;
       call.end = trace_db::BoundedEnd(start, row.Number(1));
