@@ -233,6 +233,12 @@ TEST_F(FactsTest, TheMeasuredStepsCanBeReplayed) {
   ChangeCalls(
       facts_, [](const CallGroup& group) { return !group.of_step_thread; }, CallChange::kGone, &nobody_else);
   EXPECT_EQ(facts_.replay->Saved(nobody_else), 100);
+  report::Execute(database_, "UPDATE SLIPSTREAM_THREADS SET name = 'pt_autograd_0' WHERE thread = 2");
+  Read();
+  WhatIf no_backward;
+  ChangeCalls(
+      facts_, [](const CallGroup& group) { return group.of_backward; }, CallChange::kGone, &no_backward);
+  EXPECT_EQ(facts_.replay->Saved(no_backward), 100) << "the other thread is autograd's now";
   WhatIf shorter;
   ShrinkWork(
       facts_, [](const WorkGroup& group) { return group.kernel == "elementwise"; }, 0.5, &shorter);
@@ -242,6 +248,46 @@ TEST_F(FactsTest, TheMeasuredStepsCanBeReplayed) {
   Read();
   EXPECT_EQ(facts_.replay->Recorded(), static_cast<int64_t>(kStep));
   EXPECT_EQ(facts_.replay->Saved(shorter), 150) << "over at 675, the call takes its last 50";
+}
+
+// Ten steps of 1 ms, with a kernel that the host waits for until 600'010. The last one takes 0.4 ms more: it copies for
+// 1.1 ms, and its kernel runs for 0.2 ms behind that. Asked for where the step before begins, the copy ends 100 us
+// after its own step does.
+TEST_F(FactsTest, CopiesAreReplayedAStepAhead) {
+  constexpr uint64_t kLong = 1'000'000;
+  StepsAlone(10, kLong);
+  BuildWell();
+  AddDevices(/*limits=*/false);
+  const std::string last = "(SELECT max(start) FROM SLIPSTREAM_STEPS)";
+  const auto calls = [](const std::string& function, int64_t at) {
+    return " FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN SLIPSTREAM_CALLS c ON c.correlationId = r.correlationId AND "
+           "c.thread "
+           "= 1 JOIN SLIPSTREAM_STEPS s ON r.start = s.start + " +
+           std::to_string(at) + " JOIN StringIds n ON n.id = r.nameId AND n.value LIKE '" + function + "%'";
+  };
+  report::Execute(
+      database_,
+      "DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL; DELETE FROM CUPTI_ACTIVITY_KIND_MEMCPY; DELETE FROM "
+      "CUPTI_ACTIVITY_KIND_MEMSET;"
+      "UPDATE SLIPSTREAM_STEPS SET \"end\" = start + 1400000 WHERE start = " +
+          last + ";INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT s.start + iif(s.start = " + last +
+          ", 1100020, 310), s.start + iif(s.start = " + last +
+          ", 1300000, 600000), 0, 7, r.correlationId, NULL, 900001, 900002, 33, 2, 1, 256, 1, 1, 32, 0, 0" +
+          calls("cudaLaunchKernel", 300) +
+          ";INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY SELECT s.start + 10, s.start + 1100010, 0, 7, r.correlationId, "
+          "NULL, "
+          "4096, 1" +
+          calls("cudaMemcpyAsync", 0) + " WHERE s.start = " + last +
+          ";UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET \"end\" = (SELECT s.start + iif(s.start = " + last +
+          ", 1300010, 600010) FROM SLIPSTREAM_STEPS s WHERE s.start = CUPTI_ACTIVITY_KIND_RUNTIME.start - 700) "
+          "WHERE start - 700 IN (SELECT start FROM SLIPSTREAM_STEPS)");
+  Read();
+  ASSERT_NE(facts_.replay, nullptr);
+  EXPECT_EQ(facts_.replay->Recorded(), static_cast<int64_t>(kLong) + 40'000);
+  WhatIf ahead;
+  MoveCopies(
+      facts_, [](const WorkGroup& group) { return group.copy_kind == kHostToDevice; }, StreamChange::kAhead, &ahead);
+  EXPECT_EQ(facts_.replay->Saved(ahead), 100'000) << "the kernel begins at 100'020 of its step, of ten";
 }
 
 // Thirty steps without their devices, in which launches take 15 ns less and waits 40, and then as many with them.

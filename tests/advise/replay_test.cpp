@@ -389,6 +389,37 @@ TEST(ReplayTest, ACopyThatTheStepBeforeHasNoneOf) {
   EXPECT_EQ(second_copies(1500).Saved(Moved(kCopy, StreamChange::kAhead)), 1000 * kUs) << "from 1511 on, not 2511";
 }
 
+// The first step brings 1500 us of bytes, until 1510, before which the kernel of the second one does not begin; that
+// one brings 100 us of them.
+TEST(ReplayTest, AStepWaitsForTheCopyOfTheStepBefore) {
+  StepEvents steps(2800);
+  steps.Step(0);
+  steps.Work(10, 1510, kCopy, steps.Call(0, 10, kLaunch));
+  steps.Work(1511, 1561, kKernel, steps.Call(10, 20, kLaunch));
+  steps.Call(30, 1566, kWait, Waits::kForItsStream, 0);
+  steps.Step(1600);
+  steps.Work(1610, 1710, kCopy, steps.Call(1600, 1610, kLaunch));
+  steps.Work(1711, 2711, kKernel, steps.Call(1610, 1620, kLaunch));
+  steps.Call(1630, 2716, kWait, Waits::kForItsStream, 0);
+  EXPECT_EQ(steps.Made().Saved(Moved(kCopy, StreamChange::kAhead)), 200 * kUs) << "from 1511 on, not 1711";
+}
+
+// Of two copies, the second one is the longer in the first step, until 1611.5.
+TEST(ReplayTest, EachCopyHasItsCounterpart) {
+  StepEvents steps(3000);
+  steps.Step(0);
+  steps.Work(10, 110, kCopy, steps.Call(0, 10, kLaunch));
+  steps.Work(111, 1611, kCopy, steps.Call(10, 20, kLaunch));
+  steps.Work(1612, 1662, kKernel, steps.Call(20, 30, kLaunch));
+  steps.Call(30, 1667, kWait, Waits::kForItsStream, 0);
+  steps.Step(1700);
+  steps.Work(1710, 1810, kCopy, steps.Call(1700, 1710, kLaunch));
+  steps.Work(1811, 1911, kCopy, steps.Call(1710, 1720, kLaunch));
+  steps.Work(1912, 2912, kKernel, steps.Call(1720, 1730, kLaunch));
+  steps.Call(1730, 2917, kWait, Waits::kForItsStream, 0);
+  EXPECT_EQ(steps.Made().Saved(Moved(kCopy, StreamChange::kAhead)), 299 * kUs + kUs / 2) << "from 1612.5 on";
+}
+
 // The second step has two, which both wait for the one of the first step, until 910. They are on the bus until 1513.
 TEST(ReplayTest, MoreCopiesThanTheStepBefore) {
   StepEvents steps(2000);

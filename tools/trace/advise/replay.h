@@ -14,11 +14,10 @@
 // which they are asked for; what they waited for on a third stream they wait for still.
 //
 //   - kAhead: a step before the work that needs it. So in each step the copies of the next one are asked for where
-//   those
-//     of the step itself were, and what came behind them on their old stream, or waited for them on another one, waits
-//     for their counterparts of the step before: of the same group, as many of it before it in the step, or else the
-//     last one. A copy that the step before has none of is asked for where that step began, and is needed where it was.
-//     Those of the first step of a stretch came before it.
+//     its own were, and what came behind them on their old stream, or waited for them on another one, waits for their
+//     counterparts of the step before: of the same group, as many of it before it in the step, or else the last one. A
+//     copy that the step before has none of is asked for where that step began, and is needed where it was. Those of
+//     the first step of a stretch came before it.
 //   - kAside: it waits as before, and nothing behind it on its old stream waits for it.
 //
 // The host waits for a copy aside where it waited for the copy, or for work behind it on its old stream; for a copy
@@ -87,7 +86,7 @@ class Replay {
     uint32_t group = kNone;  // of Facts::work
     uint32_t stream = 0;     // any number
     uint32_t call = kNone;   // that asked for it; kNone: not known
-    uint32_t engine = 0;     // any number: of those that copy; one has one copy at a time
+    uint32_t engine = 0;     // any number; one makes one moved copy at a time
   };
   // Of a stretch of measured time.
   struct Events {
