@@ -89,6 +89,31 @@ TEST_F(CostsTest, AFindingIsWorthWhatTheReplayGains) {
   EXPECT_TRUE(AdviceOf(kFirst).evidence.empty());
 }
 
+// Kernels that take a tenth less end 49 us earlier where the host waits. The rest is not given to others.
+TEST_F(CostsTest, AFindingMayBeLimitedByAnotherChange) {
+  OneWait();
+  Find(kFirst, kWait, 490 * kUs, Confidence::kHigh).no_more.work = {0.9};
+  Find(kSecond, kWait, 490 * kUs, Confidence::kLow);
+  EXPECT_TRUE(ShareOut(facts_, &found_).empty());
+  EXPECT_EQ(CostOf(kFirst), 49 * kUs);
+  EXPECT_EQ(CostOf(kSecond), 0);
+}
+
+// Without a replay, what it shares with others is counted by that change.
+TEST_F(CostsTest, WithoutAReplayTheLimitIsWhatIsShared) {
+  for (const Rule* const rule : {&kFirst, &kSecond}) {
+    const bool is_first = rule == &kFirst;
+    Advice& advice = Find(*rule, kWait, is_first ? 100 * kUs : 500 * kUs, Confidence::kHigh);
+    advice.gains = Gains::kBusy;
+    advice.scope = is_first ? Scope::kSpecific : Scope::kUsual;
+    advice.what_if = WhatIf{};
+    (is_first ? advice.no_more : advice.what_if).work = {0.5};
+  }
+  EXPECT_TRUE(ShareOut(facts_, &found_).empty());
+  EXPECT_EQ(CostOf(kFirst), 100 * kUs);
+  EXPECT_EQ(CostOf(kSecond), 110 * kUs) << "500 us less half of the work's 780";
+}
+
 TEST_F(CostsTest, TwoFaultsAtOneLineAreCountedOnce) {
   OneWait();
   Find(kFirst, kWait, 490 * kUs, Confidence::kLow);

@@ -82,6 +82,90 @@ TEST_F(FactsTest, CallsByFunctionLineAndDecision) {
   EXPECT_EQ(facts_.IdlePerStep(), std::nullopt);
 }
 
+// The other thread is in a call from 400 to 500, while the one that makes the steps is in none.
+TEST_F(FactsTest, ThreadsThatTheStepsWaitForInBackward) {
+  StepsAlone(20, kStep);
+  BuildWell();
+  const auto launches = [&] {
+    const CallGroup* const group = Group("cudaLaunchKernel", 0);
+    return group == nullptr ? CallGroup{} : *group;
+  };
+  const auto named = [&](const std::string& name) {
+    report::Execute(database_, "UPDATE SLIPSTREAM_THREADS SET name = '" + name + "' WHERE thread = 2");
+    Read();
+  };
+  for (const char* const name : {"python3", "pin_memory", "pt_autograd_", "my_pt_autograd_0"}) {
+    named(name);
+    EXPECT_FALSE(launches().of_backward) << name;
+    EXPECT_TRUE(facts_.backward_threads.empty()) << name;
+  }
+  named("pt_autograd_0");
+  EXPECT_EQ(facts_.backward_threads, std::vector<int64_t>{2});
+  EXPECT_TRUE(launches().of_backward);
+  EXPECT_FALSE(launches().of_step_thread);
+  EXPECT_EQ(launches().calls, 20U);
+  EXPECT_FALSE(Group("cudaLaunchKernel", 20)->of_backward) << "the step thread's";
+  // In a few steps it ends when the other one is in a call again, or begins before that one is out of it: for somebody
+  // else, or by chance.
+  const std::string begin = One("SELECT min(start) FROM SLIPSTREAM_STEPS");
+  const auto moved = [&](const char* how, int64_t from, int64_t to) {
+    report::Execute(database_, std::string("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET ") + how +
+                                   " WHERE correlationId IN (SELECT correlationId FROM SLIPSTREAM_CALLS WHERE thread = "
+                                   "2) AND start >= " +
+                                   begin + " + " + std::to_string(from * static_cast<int64_t>(kStep)) +
+                                   " AND start < " + begin + " + " + std::to_string(to * static_cast<int64_t>(kStep)));
+    Read();
+  };
+  moved("\"end\" = \"end\" + 201", 0, 1);
+  moved("start = start - 51", 1, 2);
+  EXPECT_TRUE(launches().of_backward) << "two of twenty";
+  moved("\"end\" = \"end\" + 201", 2, 3);
+  EXPECT_FALSE(launches().of_backward);
+  EXPECT_EQ(launches().calls, 20U);
+}
+
+// Two threads of the engine, of which one works beside the steps: each has its calls in its own group.
+TEST_F(FactsTest, OnlyThreadsThatTheStepsWaitForAreOfBackward) {
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0);
+    spool.Thread(3, 102, "pt_autograd_1");
+    std::vector<tracer::TraceRecord> main;
+    std::vector<tracer::TraceRecord> other;
+    std::vector<tracer::TraceRecord> beside;
+    for (uint64_t i = 0; i < kSteps; ++i) {
+      AddStep(kBegin + kStep * i, kStep, i, &main, &other);
+      beside.push_back(
+          report::Call(report::kLaunchHook, kBegin + kStep * i + 720, kBegin + kStep * i + 790, report::kNoSite));
+      beside.push_back(
+          report::Call(report::kLaunchHook, kBegin + kStep * i + 800, kBegin + kStep * i + 820, report::kNoSite));
+    }
+    spool.Pass(kBegin);
+    spool.Records(1, main);
+    spool.Records(2, other);
+    spool.Records(3, beside);
+    spool.End();
+  }
+  BuildWell();
+  report::Execute(database_, "UPDATE SLIPSTREAM_THREADS SET name = 'pt_autograd_0' WHERE thread = 2");
+  Read();
+  EXPECT_EQ(facts_.backward_threads, std::vector<int64_t>{2});
+  uint64_t of_backward = 0;
+  uint64_t of_others = 0;
+  for (const CallGroup& group : facts_.calls) {
+    if (group.of_step_thread) continue;
+    (group.of_backward ? of_backward : of_others) += group.calls;
+  }
+  EXPECT_EQ(of_backward, kSteps);
+  EXPECT_EQ(of_others, 2 * kSteps);
+  report::Execute(database_, "UPDATE SLIPSTREAM_THREADS SET name = 'python3' WHERE thread = 2");
+  Read();
+  const CallGroup* const all = Group("cudaLaunchKernel", 0);
+  ASSERT_NE(all, nullptr);
+  EXPECT_EQ(all->calls, 3 * kSteps) << "one group, of all that are nobody's";
+  EXPECT_EQ(all->time, static_cast<int64_t>((100 + 70 + 20) * kSteps));
+}
+
 // In each step kernels from 350 to 650, copies from 50 to 150 and a set from 600 to 700.
 TEST_F(FactsTest, WorkOfTheDevices) {
   Sample("0.spool", 0);
@@ -154,6 +238,12 @@ TEST_F(FactsTest, TheMeasuredStepsCanBeReplayed) {
   ChangeCalls(
       facts_, [](const CallGroup& group) { return !group.of_step_thread; }, CallChange::kGone, &nobody_else);
   EXPECT_EQ(facts_.replay->Saved(nobody_else), 100);
+  report::Execute(database_, "UPDATE SLIPSTREAM_THREADS SET name = 'pt_autograd_0' WHERE thread = 2");
+  Read();
+  WhatIf no_backward;
+  ChangeCalls(
+      facts_, [](const CallGroup& group) { return group.of_backward; }, CallChange::kGone, &no_backward);
+  EXPECT_EQ(facts_.replay->Saved(no_backward), 100) << "the other thread is autograd's now";
   WhatIf shorter;
   ShrinkWork(
       facts_, [](const WorkGroup& group) { return group.kernel == "elementwise"; }, 0.5, &shorter);
@@ -163,6 +253,46 @@ TEST_F(FactsTest, TheMeasuredStepsCanBeReplayed) {
   Read();
   EXPECT_EQ(facts_.replay->Recorded(), static_cast<int64_t>(kStep));
   EXPECT_EQ(facts_.replay->Saved(shorter), 150) << "over at 675, the call takes its last 50";
+}
+
+// Ten steps of 1 ms, with a kernel that the host waits for until 600'010. The last one takes 0.4 ms more: it copies for
+// 1.1 ms, and its kernel runs for 0.2 ms behind that. Asked for where the step before begins, the copy ends 100 us
+// after its own step does.
+TEST_F(FactsTest, CopiesAreReplayedAStepAhead) {
+  constexpr uint64_t kLong = 1'000'000;
+  StepsAlone(10, kLong);
+  BuildWell();
+  AddDevices(/*limits=*/false);
+  const std::string last = "(SELECT max(start) FROM SLIPSTREAM_STEPS)";
+  const auto calls = [](const std::string& function, int64_t at) {
+    return " FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN SLIPSTREAM_CALLS c ON c.correlationId = r.correlationId AND "
+           "c.thread "
+           "= 1 JOIN SLIPSTREAM_STEPS s ON r.start = s.start + " +
+           std::to_string(at) + " JOIN StringIds n ON n.id = r.nameId AND n.value LIKE '" + function + "%'";
+  };
+  report::Execute(
+      database_,
+      "DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL; DELETE FROM CUPTI_ACTIVITY_KIND_MEMCPY; DELETE FROM "
+      "CUPTI_ACTIVITY_KIND_MEMSET;"
+      "UPDATE SLIPSTREAM_STEPS SET \"end\" = start + 1400000 WHERE start = " +
+          last + ";INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT s.start + iif(s.start = " + last +
+          ", 1100020, 310), s.start + iif(s.start = " + last +
+          ", 1300000, 600000), 0, 7, r.correlationId, NULL, 900001, 900002, 33, 2, 1, 256, 1, 1, 32, 0, 0" +
+          calls("cudaLaunchKernel", 300) +
+          ";INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY SELECT s.start + 10, s.start + 1100010, 0, 7, r.correlationId, "
+          "NULL, "
+          "4096, 1" +
+          calls("cudaMemcpyAsync", 0) + " WHERE s.start = " + last +
+          ";UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET \"end\" = (SELECT s.start + iif(s.start = " + last +
+          ", 1300010, 600010) FROM SLIPSTREAM_STEPS s WHERE s.start = CUPTI_ACTIVITY_KIND_RUNTIME.start - 700) "
+          "WHERE start - 700 IN (SELECT start FROM SLIPSTREAM_STEPS)");
+  Read();
+  ASSERT_NE(facts_.replay, nullptr);
+  EXPECT_EQ(facts_.replay->Recorded(), static_cast<int64_t>(kLong) + 40'000);
+  WhatIf ahead;
+  MoveCopies(
+      facts_, [](const WorkGroup& group) { return group.copy_kind == kHostToDevice; }, StreamChange::kAhead, &ahead);
+  EXPECT_EQ(facts_.replay->Saved(ahead), 100'000) << "the kernel begins at 100'020 of its step, of ten";
 }
 
 // Thirty steps without their devices, in which launches take 15 ns less and waits 40, and then as many with them.

@@ -33,16 +33,19 @@ class StepEvents {
                              .stream = stream});
     return static_cast<uint32_t>(events_.calls.size() - 1);
   }
-  uint32_t CallElsewhere(int64_t start, int64_t end, uint32_t group) {
-    const uint32_t number = Call(start, end, group);
+  uint32_t CallElsewhere(int64_t start, int64_t end, uint32_t group, Replay::Waits waits = Replay::Waits::kNever) {
+    const uint32_t number = Call(start, end, group, waits);
     events_.calls.back().of_step_thread = false;
     return number;
   }
   // Of its time, so much is there only because devices are recorded.
   void Adds(uint32_t call, int64_t time) { events_.calls[call].recording = time * kUs; }
-  void Work(int64_t start, int64_t end, uint32_t group, uint32_t call, uint32_t stream = 0) {
-    events_.work.push_back({.start = start * kUs, .end = end * kUs, .group = group, .stream = stream, .call = call});
+  void Work(int64_t start, int64_t end, uint32_t group, uint32_t call, uint32_t stream = 0, uint32_t engine = 0) {
+    events_.work.push_back(
+        {.start = start * kUs, .end = end * kUs, .group = group, .stream = stream, .call = call, .engine = engine});
   }
+  // Another step begins.
+  void Step(int64_t start) { events_.steps.push_back(start * kUs); }
   Replay::Events Take() { return std::move(events_); }
   Replay Made(int64_t steps = 1) {
     std::vector<Replay::Events> stretches;

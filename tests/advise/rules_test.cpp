@@ -83,6 +83,12 @@ TEST_F(RulesTest, PageableCopiesWithoutADecision) {
   // What was decided is known better.
   facts_.calls.back().decision = "transfer.h2d.promoted.large";
   ExpectNothing("pageable-copies");
+  // Of other threads only those count that the steps wait for.
+  facts_.calls.back().decision = "";
+  facts_.calls.back().of_step_thread = false;
+  ExpectNothing("pageable-copies");
+  facts_.calls.back().of_backward = true;
+  ExpectAdvice("pageable-copies", kMs);
 }
 
 // A copy to the host is left alone where its memory is pinned, too.
@@ -108,6 +114,10 @@ TEST_F(RulesTest, BlockingCopies) {
   Calls("cudaMemcpy", kLoss, 1, 4, kMs);  // too small to be worth a stream
   ExpectNothing("blocking-copies");
   Calls("cudaMemcpy", kUpload, 1, kMiB, kMs);
+  ExpectAdvice("blocking-copies", kMs);
+  facts_.calls.back().of_step_thread = false;
+  ExpectNothing("blocking-copies");
+  facts_.calls.back().of_backward = true;
   ExpectAdvice("blocking-copies", kMs);
 }
 
@@ -171,6 +181,37 @@ TEST_F(RulesTest, FloatImages) {
   ExpectAbstains("float-images");
 }
 
+// Of 3 ms of copies a third is exposed. What is uploaded comes a step ahead, and nobody waits for it; what goes to the
+// host is waited for as before.
+TEST_F(RulesTest, WhatMovesWithExposedCopies) {
+  device().times.copies_alone = static_cast<int64_t>(kSteps) * kMs;
+  Upload(4 * kMiB, 2 * kMs);
+  Upload(4 * kMiB, kMs);
+  facts_.work[1].copy_kind = 2;
+  facts_.work[1].place = kLoss;
+  Kernels("gemm", kStep, 1, kMs);
+  Calls("cudaMemcpyAsync", kUpload, 1, 4 * kMiB, 10 * kUs);
+  Calls("cudaStreamSynchronize", kUpload, 1, 0, 10 * kUs);
+  Calls("cudaMemcpyAsync", kLoss, 1, 4 * kMiB, 10 * kUs);
+  Calls("cudaStreamSynchronize", kLoss, 1, 0, 10 * kUs);
+  Calls("cudaStreamSynchronize", kUpload, 1, 0, 10 * kUs).of_step_thread = false;
+  constexpr auto kReturns = CallChange::kReturns;
+  constexpr auto kStays = CallChange::kStays;
+  const Advice advice = Of("exposed-copies").advice;
+  EXPECT_EQ(advice.what_if.streams,
+            (std::vector<StreamChange>{StreamChange::kAhead, StreamChange::kAside, StreamChange::kStays}));
+  EXPECT_EQ(advice.what_if.calls, (std::vector<CallChange>{kReturns, kReturns, kStays, kStays, kStays}));
+  EXPECT_TRUE(advice.what_if.work.empty());
+  ASSERT_EQ(advice.no_more.work.size(), 3U);
+  EXPECT_DOUBLE_EQ(advice.no_more.work[0], 2.0 / 3);
+  // A line whose bytes need not be copied at all.
+  facts_.fingerprinted = kSteps;
+  Same(kUpload);
+  device().times.copies_alone = static_cast<int64_t>(kSteps) * 3 * kMs;
+  EXPECT_EQ(Of("exposed-copies").advice.what_if.streams[0], StreamChange::kStays);
+  EXPECT_EQ(Of("exposed-copies").advice.what_if.calls[0], kStays);
+}
+
 TEST_F(RulesTest, ExposedCopies) {
   ExpectNothing("exposed-copies");
   device().times.copies_alone = static_cast<int64_t>(kSteps) * kMs;
@@ -190,6 +231,36 @@ TEST_F(RulesTest, ItemSynchronize) {
   EXPECT_EQ(what_if.gaps, (std::vector<int64_t>{50 * kUs, 0, 50 * kUs, 0})) << "what .item() does before its calls";
   ExpectNothing("explicit-synchronize");
   ExpectNothing("copy-then-synchronize");
+}
+
+// In the backward pass autograd's thread waits, and the one that makes the steps for it.
+TEST_F(RulesTest, WaitsOfTheBackwardPassHoldTheStep) {
+  Calls("cudaMemcpyAsync", kLoss, 1, 4, 5 * kUs).of_step_thread = false;
+  Calls("cudaStreamSynchronize", kLoss, 1, 0, 3 * kMs).of_step_thread = false;
+  Calls("cudaDeviceSynchronize", kStep, 1, 0, 2 * kMs).of_step_thread = false;
+  ExpectNothing("item-synchronize");
+  ExpectNothing("explicit-synchronize");
+  for (CallGroup& group : facts_.calls) group.of_backward = true;
+  ExpectAdvice("item-synchronize", 3 * kMs + 5 * kUs);
+  ExpectAdvice("explicit-synchronize", 2 * kMs);
+  // Copies of the backward pass's own at its line stay.
+  Calls("cudaMemcpyAsync", kLoss, 1, kMiB, 5 * kUs, "transfer.d2d").of_step_thread = false;
+  facts_.calls.back().of_backward = true;
+  ExpectAdvice("item-synchronize", 3 * kMs + 5 * kUs);
+  constexpr auto kGone = CallChange::kGone;
+  constexpr auto kStays = CallChange::kStays;
+  EXPECT_EQ(Of("item-synchronize").advice.what_if.calls, (std::vector<CallChange>{kGone, kGone, kStays, kStays}));
+}
+
+TEST_F(RulesTest, ACopyOfTheBackwardPassIsWaitedFor) {
+  Calls("cudaMemcpyAsync", kLoss, 1, 8 * kMiB, 5 * kUs).of_step_thread = false;
+  Calls("cudaStreamSynchronize", kLoss, 1, 0, kMs).of_step_thread = false;
+  ExpectNothing("copy-then-synchronize");
+  for (CallGroup& group : facts_.calls) group.of_backward = true;
+  ExpectAdvice("copy-then-synchronize", kMs);
+  constexpr auto kGone = CallChange::kGone;
+  constexpr auto kReturns = CallChange::kReturns;
+  EXPECT_EQ(Of("copy-then-synchronize").advice.what_if.calls, (std::vector<CallChange>{kReturns, kGone}));
 }
 
 TEST_F(RulesTest, ExplicitSynchronize) {

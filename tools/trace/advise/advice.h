@@ -59,6 +59,7 @@ struct Advice {
   std::string snippet;  // a line or two of the program, or of a policy
   Confidence confidence = Confidence::kMedium;
   WhatIf what_if = {};  // the change; empty: none that a replay can make
+  WhatIf no_more = {};  // it gains no more than this change would; empty: nothing limits it
   Gains gains = Gains::kIdle;
   Scope scope = Scope::kUsual;
 };

@@ -42,4 +42,13 @@ void ShrinkWork(const Facts& facts, const Wanted& wanted, double share, WhatIf* 
   }
 }
 
+// The copies that `wanted` is true of, to a stream of their own.
+template <typename Wanted>
+void MoveCopies(const Facts& facts, const Wanted& wanted, StreamChange change, WhatIf* what_if) {
+  what_if->streams.resize(facts.work.size(), StreamChange::kStays);
+  for (size_t i = 0; i < facts.work.size(); ++i) {
+    if (wanted(facts.work[i])) what_if->streams[i] = std::max(what_if->streams[i], change);
+  }
+}
+
 }  // namespace slipstream::advise

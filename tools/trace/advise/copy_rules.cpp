@@ -38,7 +38,7 @@ bool OnlyToTheHost(const Facts& facts, const Place& place) {
 Verdict PageableCopies(const Facts& facts) {
   const std::vector<Place> pageable = PageableLines(facts);
   const auto undecided = [&](const CallGroup& group) {
-    return IsCopyCall(group) && group.decision.empty() && group.of_step_thread && group.most > kScalar &&
+    return IsCopyCall(group) && group.decision.empty() && IsOfTheStep(group) && group.most > kScalar &&
            Has(pageable, group.place);
   };
   const auto left = [&](const CallGroup& group) {
@@ -91,7 +91,7 @@ Verdict PageableCopies(const Facts& facts) {
 Verdict BlockingCopies(const Facts& facts) {
   const auto blocking = [](const CallGroup& group) {
     return IsCopyCall(group) && group.function.find("Async") == std::string::npos && group.most > kSmallCopy &&
-           group.of_step_thread && !group.decision.starts_with("transfer.h2d.promoted");
+           IsOfTheStep(group) && !group.decision.starts_with("transfer.h2d.promoted");
   };
   const auto sums = ByPlace(facts.calls, blocking);
   const PlaceSum all = SumOf(sums);
@@ -261,6 +261,32 @@ Verdict FloatImages(const Facts& facts) {
   return Verdict::Say(advice);
 }
 
+// What is uploaded comes a step ahead, and its calls and the waits at its lines return. What goes to the host can only
+// pass what comes behind it, until the host waits for it.
+void MoveExposedCopies(const Facts& facts, const std::vector<SameLine>& same, WhatIf* what_if) {
+  const std::vector<Place> small = PlacesOf(SmallCopyLines(facts), SIZE_MAX);
+  const auto counts = [&](const WorkGroup& group, int64_t kind) {
+    const bool is_small = group.most <= kSmallCopy && Has(small, group.place);
+    return group.kernel.empty() && group.copy_kind == kind && !is_small && !UploadsTheSame(same, group.place);
+  };
+  const auto uploads = [&](const WorkGroup& group) { return counts(group, kHostToDevice); };
+  const auto downloads = [&](const WorkGroup& group) { return counts(group, kDeviceToHost); };
+  MoveCopies(facts, uploads, StreamChange::kAhead, what_if);
+  MoveCopies(facts, downloads, StreamChange::kAside, what_if);
+  std::vector<Place> lines = PlacesOf(ByPlace(facts.work, uploads), SIZE_MAX);
+  // A wait there may be for what goes to the host.
+  const std::vector<Place> others = PlacesOf(
+      ByPlace(facts.work, [](const WorkGroup& group) { return IsCopy(group) && group.copy_kind != kHostToDevice; }),
+      SIZE_MAX);
+  std::erase_if(lines, [&](const Place& place) { return Has(others, place); });
+  ChangeCalls(
+      facts,
+      [&](const CallGroup& group) {
+        return IsOfTheStep(group) && Has(lines, group.place) && (IsCopyCall(group) || HoldsTheStep(group));
+      },
+      CallChange::kReturns, what_if);
+}
+
 Verdict ExposedCopies(const Facts& facts) {
   if (!facts.report->device_copies_recorded || !facts.devices_recorded) {
     return Verdict::Abstain(kNeedsDevices);
@@ -287,12 +313,20 @@ Verdict ExposedCopies(const Facts& facts) {
   const int64_t crossing = facts.PerStep(SumOf(sums).time);
   if (crossing > 0) {
     ShrinkWork(facts, crosses, 1 - std::min(1.0, static_cast<double>(per_step) / static_cast<double>(crossing)),
-               &advice.what_if);
+               &advice.no_more);
+    MoveExposedCopies(facts, same, &advice.what_if);
   }
   advice.gains = Gains::kBusy;
   advice.scope = Scope::kGeneral;
-  advice.change = "Copy the next batch while the present one is computed: from pinned memory, without waiting.";
-  advice.snippet = "next_x = next_x.to(\"cuda\", non_blocking=True)  # before the step on x is launched";
+  advice.change =
+      "Copy the next batch while the present one is computed: on a stream of its own, from pinned memory, without "
+      "waiting.";
+  // Without record_stream() the memory of a batch could be used again while kernels still read it.
+  advice.snippet =
+      "with torch.cuda.stream(copies):  # before the step on x\n"
+      "    next_x = next_x.to(\"cuda\", non_blocking=True)\n"
+      "torch.cuda.current_stream().wait_stream(copies)  # before the step on next_x\n"
+      "next_x.record_stream(torch.cuda.current_stream())";
   advice.confidence = Confidence::kHigh;
   return Verdict::Say(advice);
 }

@@ -40,7 +40,7 @@ class Costs {
     const bool all_are_one = facts_.IdlePerStep() == std::nullopt;
     for (RuleVerdict& found : findings_) {
       Advice& advice = found.verdict.advice;
-      alone_.push_back(IsReplayed(advice) ? facts_.replay->Saved(advice.what_if) : advice.cost.value_or(0));
+      alone_.push_back(IsReplayed(advice) ? SavedWith(WhatIf{}, advice) : advice.cost.value_or(0));
       if (advice.cost) advice.cost = std::clamp<int64_t>(alone_.back(), 0, step_);
       alone_.back() = advice.cost.value_or(0);
     }
@@ -88,6 +88,18 @@ class Costs {
     if (gains != Gains::kSlowSteps) left = std::max<int64_t>(0, left - time);
   }
 
+  // Of a step, by these changes and what the advice says.
+  int64_t SavedWith(WhatIf changes, const Advice& advice) const {
+    int64_t most = std::numeric_limits<int64_t>::max();
+    if (!advice.no_more.empty()) {
+      WhatIf limited = changes;
+      limited.Add(advice.no_more);
+      most = facts_.replay->Saved(limited);
+    }
+    changes.Add(advice.what_if);
+    return std::min(most, facts_.replay->Saved(changes));
+  }
+
   // The most specific first, then the surest, then the most costly.
   std::vector<size_t> InOrder() const {
     std::vector<size_t> order(findings_.size());
@@ -105,9 +117,7 @@ class Costs {
   // What it gains on top of those before it.
   void ShareReplayed(size_t i) {
     Advice& advice = findings_[i].verdict.advice;
-    WhatIf with = all_;
-    with.Add(advice.what_if);
-    const int64_t saved = facts_.replay->Saved(with);
+    const int64_t saved = SavedWith(all_, advice);
     // Of what is left for general ones, nothing is theirs that they would not gain by themselves.
     const int64_t most = advice.scope <= Scope::kGeneral ? alone_[i] : step_;
     const int64_t more = std::clamp<int64_t>(saved - saved_, 0, most);
@@ -137,8 +147,9 @@ class Costs {
       }
       advice.cost = left;
     }
-    all_ = std::move(with);
-    saved_ = std::max(saved_, saved);
+    all_.Add(advice.what_if);
+    // What is more than it may claim is nobody's.
+    saved_ = std::max(saved_, advice.no_more.empty() ? saved : facts_.replay->Saved(all_));
     done_.push_back(i);
   }
 
@@ -148,9 +159,8 @@ class Costs {
     size_t most = i;
     int64_t most_shared = 0;
     for (const size_t other : done_) {
-      WhatIf both = findings_[i].verdict.advice.what_if;
-      both.Add(findings_[other].verdict.advice.what_if);
-      const int64_t shared = sign * (alone_[i] + alone_[other] - facts_.replay->Saved(both));
+      const int64_t both = SavedWith(findings_[other].verdict.advice.what_if, findings_[i].verdict.advice);
+      const int64_t shared = sign * (alone_[i] + alone_[other] - both);
       if (shared <= most_shared) continue;
       most = other;
       most_shared = shared;
@@ -163,7 +173,7 @@ class Costs {
   void Limit(size_t i) {
     Advice& advice = findings_[i].verdict.advice;
     const int64_t left = left_[Index(advice.gains)];
-    const int64_t limited = std::min(left, std::max<int64_t>(0, *advice.cost - CommonTime(advice.what_if, all_)));
+    const int64_t limited = std::min(left, std::max<int64_t>(0, *advice.cost - CommonTime(ChangeOf(advice), all_)));
     if (IsWorth(*advice.cost - limited, kLeastShare)) {
       const size_t other = TookMost(i);
       if (other != i) {
@@ -172,7 +182,13 @@ class Costs {
       }
     }
     advice.cost = limited;
-    all_.Add(advice.what_if);
+    all_.Add(ChangeOf(advice));
+  }
+
+  // What counts where no replay says it: a copy that moves takes its time elsewhere, and how much shorter it seems to
+  // the step is in the limit.
+  static const WhatIf& ChangeOf(const Advice& advice) {
+    return advice.no_more.empty() ? advice.what_if : advice.no_more;
   }
 
   // Time of a step in calls and work that both change.
@@ -198,7 +214,7 @@ class Costs {
     for (size_t other = 0; other < findings_.size(); ++other) {
       const Advice& one = findings_[other].verdict.advice;
       if (other == i || !counted_[other]) continue;
-      const int64_t common = CommonTime(advice.what_if, one.what_if);
+      const int64_t common = CommonTime(ChangeOf(advice), ChangeOf(one));
       const std::pair<int64_t, int64_t> time = {common, one.gains == advice.gains ? *one.cost : 0};
       if (time <= most_time) continue;
       most = other;

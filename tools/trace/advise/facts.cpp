@@ -102,6 +102,57 @@ TasksOfProcess ReadTasks(DatabaseReader* reader, const report::ProcessReport& pr
   return tasks;
 }
 
+// Finds Facts::backward_threads, as calls are added in the order of their starts.
+class BackwardThreads {
+ public:
+  BackwardThreads(DatabaseReader* reader, const report::ProcessReport& process) {
+    if (!process.has_steps || !reader->HasTable("SLIPSTREAM_THREADS")) return;
+    // PyTorch names the threads of its engine.
+    Question row(*reader,
+                 "SELECT thread FROM SLIPSTREAM_THREADS WHERE processId = ?1 AND thread >= 0 AND "
+                 "name GLOB 'pt_autograd_[0-9]*'");
+    for (row.Bind(1, process.process); row.Next();) threads_[row.Number(0)];
+    threads_.erase(process.step_thread);
+  }
+
+  bool IsOne(int64_t thread) const { return threads_.contains(thread); }
+  void Add(int64_t thread, bool of_step_thread, int64_t start, int64_t end) {
+    if (of_step_thread) {
+      step_until_ = std::max(step_until_, end);
+      for (auto& [number, calls] : threads_) {
+        if (calls.until > start) ++calls.beside;
+        calls.until = std::numeric_limits<int64_t>::min();
+      }
+      return;
+    }
+    const auto at = threads_.find(thread);
+    if (at == threads_.end()) return;
+    Calls& calls = at->second;
+    ++calls.all;
+    if (start < step_until_) {
+      ++calls.beside;
+    } else {
+      calls.until = std::max(calls.until, end);
+    }
+  }
+  std::vector<int64_t> Found() const {
+    std::vector<int64_t> found;
+    for (const auto& [number, calls] : threads_) {
+      if (calls.all > 0 && 10 * calls.beside <= calls.all) found.push_back(number);
+    }
+    return found;
+  }
+
+ private:
+  struct Calls {
+    uint64_t all = 0;
+    uint64_t beside = 0;                                  // those of the step thread
+    int64_t until = std::numeric_limits<int64_t>::min();  // where the last ones end, since its last one
+  };
+  std::map<int64_t, Calls> threads_;
+  int64_t step_until_ = std::numeric_limits<int64_t>::min();
+};
+
 class FactsReading {
  public:
   FactsReading(DatabaseReader* reader, Facts* facts) : reader_(*reader), facts_(*facts) {
@@ -111,8 +162,8 @@ class FactsReading {
   }
 
   void Calls() {
-    using Key = std::tuple<int64_t, int64_t, int64_t, bool>;  // function, site, decision, of the step thread
-    std::map<Key, CallGroup> groups;
+    std::map<CallKey, CallGroup> groups;
+    BackwardThreads backward(&reader_, *facts_.process);
     Measured measured(*facts_.process);
     const int64_t step_thread = facts_.process->step_thread;
     Question row(reader_,
@@ -128,17 +179,21 @@ class FactsReading {
       all_until = all_until == std::numeric_limits<int64_t>::max() ? end : std::max(all_until, end);
       if (!measured.Has(start)) continue;
       const bool mine = !facts_.process->has_steps || row.Number(5) == step_thread;
-      CallGroup& group = groups[{row.Number(2), row.Number(3), row.Number(4), mine}];
+      backward.Add(row.Number(5), mine, start, end);
+      const int64_t thread = mine ? kStepThread : backward.IsOne(row.Number(5)) ? row.Number(5) : kOtherThread;
+      CallGroup& group = groups[{row.Number(2), row.Number(3), row.Number(4), thread}];
       Count(trace_db::BoundedCount(row.Number(6)), end - start, &group.calls, &group);
       if (pause < kPause) continue;
       ++group.pauses;
       report::AddTo(&group.pause_time, pause);
     }
-    for (auto& [key, group] : groups) {
+    facts_.backward_threads = backward.Found();
+    for (auto& [key, group] : ByKind(&groups)) {
       group.function = report::PlainName(TextOf(std::get<0>(key)));
       group.place = PlaceOf(std::get<1>(key));
       group.decision = TextOf(std::get<2>(key));
-      group.of_step_thread = std::get<3>(key);
+      group.of_step_thread = std::get<3>(key) == kStepThread;
+      group.of_backward = std::get<3>(key) == kBackwardThreads;
       group.ids = {std::get<0>(key), std::get<1>(key), std::get<2>(key)};
       facts_.calls.push_back(std::move(group));
     }
@@ -238,6 +293,32 @@ class FactsReading {
   }
 
  private:
+  using CallKey = std::tuple<int64_t, int64_t, int64_t, int64_t>;  // function, site, decision, thread
+  // Threads have numbers from 0 on.
+  static constexpr int64_t kStepThread = -1;
+  static constexpr int64_t kBackwardThreads = -2;
+  static constexpr int64_t kOtherThread = -3;
+
+  // Threads of autograd's, which have groups of their own until it is known which of them work for the steps.
+  std::map<CallKey, CallGroup> ByKind(std::map<CallKey, CallGroup>* groups) const {
+    std::map<CallKey, CallGroup> sums;
+    for (auto& [key, group] : *groups) {
+      auto [function, site, decision, thread] = key;
+      if (thread >= 0) thread = IsBackwardThread(facts_, thread) ? kBackwardThreads : kOtherThread;
+      const auto [sum, is_new] = sums.try_emplace({function, site, decision, thread}, std::move(group));
+      if (!is_new) AddGroup(group, &sum->second);
+    }
+    return sums;
+  }
+  static void AddGroup(const CallGroup& group, CallGroup* sum) {
+    sum->calls += group.calls;
+    report::AddTo(&sum->bytes, group.bytes);
+    report::AddTo(&sum->time, group.time);
+    sum->least = std::min(sum->least, group.least);
+    sum->most = std::max(sum->most, group.most);
+    sum->pauses += group.pauses;
+    report::AddTo(&sum->pause_time, group.pause_time);
+  }
   std::string TextOf(int64_t id) {
     const auto [text, is_new] = texts_.try_emplace(id);
     if (is_new && id != 0) {
@@ -265,6 +346,10 @@ class FactsReading {
 };
 
 }  // namespace
+
+bool IsBackwardThread(const Facts& facts, int64_t thread) {
+  return std::binary_search(facts.backward_threads.begin(), facts.backward_threads.end(), thread);
+}
 
 int64_t Facts::OfMeasuredSteps(int64_t sum) const {
   if (!process->ran_ahead) return sum;

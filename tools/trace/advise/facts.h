@@ -38,6 +38,7 @@ struct CallGroup {
   Place place;
   std::string decision;  // what slipstream decided; empty: nothing
   bool of_step_thread = true;
+  bool of_backward = false;  // of a thread of Facts::backward_threads
   uint64_t calls = 0;
   int64_t bytes = 0;
   int64_t time = 0;   // on the host
@@ -106,6 +107,9 @@ struct Facts {
   const report::ProcessReport* process = nullptr;
   std::vector<CallGroup> calls;
   std::vector<WorkGroup> work;
+  // Threads of PyTorch's autograd that work while the thread that makes the steps waits for them in backward(): it
+  // makes no call from the start of one of theirs to its end, in nine of ten of them. Ascending.
+  std::vector<int64_t> backward_threads;
   bool devices_recorded = false;         // kernels of the measured time are in the trace
   std::optional<int64_t> device_memory;  // bytes of the largest device; nothing: not known
   std::vector<int64_t> step_times;       // of the measured steps
@@ -141,6 +145,8 @@ struct Facts {
   // Time in which no device was at work, of one step; nothing: not known.
   std::optional<int64_t> IdlePerStep() const;
 };
+
+bool IsBackwardThread(const Facts& facts, int64_t thread);
 
 // The report must have been made of the same database, and outlive the facts.
 Facts ReadFacts(trace_db::DatabaseReader* reader, const report::Report& report, size_t process);

@@ -34,6 +34,10 @@ double ShareOf(const WhatIf& what_if, uint32_t group) {
   return group < what_if.work.size() ? std::clamp(what_if.work[group], 0.0, 1.0) : 1.0;
 }
 
+StreamChange OfStream(const WhatIf& what_if, uint32_t group) {
+  return group < what_if.streams.size() ? what_if.streams[group] : StreamChange::kStays;
+}
+
 // Of work: when it was asked for.
 int64_t AskedFor(const Replay::Events& events, const Replay::Work& work) {
   return work.call < events.calls.size() ? std::min(work.start, events.calls[work.call].start) : work.start;
@@ -52,6 +56,8 @@ void WhatIf::Add(const WhatIf& other) {
   for (size_t i = 0; i < other.gaps.size(); ++i) gaps[i] = std::max(gaps[i], other.gaps[i]);
   work.resize(std::max(work.size(), other.work.size()), 1.0);
   for (size_t i = 0; i < other.work.size(); ++i) work[i] = std::min(work[i], other.work[i]);
+  streams.resize(std::max(streams.size(), other.streams.size()), StreamChange::kStays);
+  for (size_t i = 0; i < other.streams.size(); ++i) streams[i] = std::max(streams[i], other.streams[i]);
 }
 
 // Lays the time of the host out: calls of the thread that makes the steps, those of other threads where it is in none,
@@ -183,6 +189,7 @@ class Replay::Waited {
       if (work == kNone) continue;
       const bool waited = EndOf(work) > call.start;
       piece.wait = work;
+      piece.for_all = call.waits == Waits::kForTheDevice;
       piece.recording = 0;
       piece.tail = waited ? call.end - EndOf(work) : 0;
       piece.own = waited ? std::clamp<int64_t>(piece.tail, 0, piece.time) : piece.time;
@@ -246,12 +253,14 @@ class Replay::Waited {
 Replay::Stretch Replay::Prepare(const Events& events, const Usual& usual) {
   Stretch stretch;
   stretch.start = events.time.start;
+  stretch.gap = usual.gap;
   std::vector<uint32_t> piece_of;
   Host(events, &stretch.pieces, &piece_of).LayOut();
   std::map<uint32_t, std::vector<uint32_t>> ops;  // by stream: they end in their order
   for (const Work& work : events.work) {
     Op op;
     op.group = work.group;
+    op.engine = work.engine;
     op.end = work.end;
     op.time = work.end - work.start;
     const int64_t asked = std::max(events.time.start, AskedFor(events, work));
@@ -292,13 +301,113 @@ Replay::Stretch Replay::Prepare(const Events& events, const Usual& usual) {
     stretch.ops.push_back(op);
   }
   Waited(events, piece_of, &stretch).Find();
+  FindCounterparts(events, &stretch);
   return stretch;
 }
 
+void Replay::FindCounterparts(const Events& events, Stretch* stretch) {
+  const auto piece_at = [&](int64_t time) {
+    const auto at = std::lower_bound(stretch->pieces.begin(), stretch->pieces.end(), time,
+                                     [](const Piece& piece, int64_t start) { return piece.start < start; });
+    return static_cast<uint32_t>(at - stretch->pieces.begin());
+  };
+  std::map<uint32_t, std::vector<uint32_t>> now;  // those of a step, by group
+  std::map<uint32_t, std::vector<uint32_t>> before;
+  size_t step = 0;
+  uint32_t begin = piece_at(events.time.start);
+  uint32_t begin_before = kNone;
+  for (uint32_t i = 0; i < stretch->ops.size(); ++i) {
+    Op& op = stretch->ops[i];
+    const int64_t asked = AskedFor(events, events.work[i]);
+    for (; step + 1 < events.steps.size() && events.steps[step + 1] <= asked; ++step) {
+      before = std::exchange(now, {});
+      begin_before = std::exchange(begin, piece_at(events.steps[step + 1]));
+    }
+    op.step_before = begin_before;
+    std::vector<uint32_t>& same = now[op.group];
+    if (const auto at = before.find(op.group); at != before.end()) {
+      op.counterpart = at->second[std::min(same.size(), at->second.size() - 1)];
+    }
+    same.push_back(i);
+  }
+}
+
+// When work ends, one after the other in the order in which it was asked for.
+class Replay::Device {
+ public:
+  Device(const Stretch& stretch, const WhatIf& what_if)
+      : stretch_(stretch),
+        what_if_(what_if),
+        ends_(stretch.ops.size()),
+        behind_(stretch.ops.size()),
+        aside_(what_if.streams.empty() ? 0 : stretch.ops.size(), stretch.start),
+        begins_(what_if.streams.empty() ? 0 : stretch.pieces.size(), stretch.start),
+        last_(stretch.start),
+        moved_(stretch.start) {}
+
+  void Begin(uint32_t piece, int64_t now) {
+    if (!begins_.empty()) begins_[piece] = now;
+  }
+
+  void Ask(uint32_t number, int64_t asked) {
+    const Op& op = stretch_.ops[number];
+    if (!aside_.empty() && op.before != kNone) aside_[number] = aside_[op.before];
+    const double share = ShareOf(what_if_, op.group);
+    if (share == 0) {
+      ends_[number] = behind_[number] = op.before != kNone ? behind_[op.before] : asked;
+      return;
+    }
+    const int64_t takes = share < 1 ? static_cast<int64_t>(static_cast<double>(op.time) * share) : op.time;
+    const StreamChange change = OfStream(what_if_, op.group);
+    if (change != StreamChange::kStays) return AskMoved(number, change, asked, takes);
+    int64_t start = asked + op.latency;
+    if (op.before != kNone) start = std::max(start, behind_[op.before] + op.gap);
+    if (op.other != kNone) start = std::max(start, behind_[op.other] + op.other_gap);
+    ends_[number] = behind_[number] = start + takes;
+    last_ = std::max(last_, ends_[number]);
+  }
+
+  int64_t last() const { return last_; }
+  // What a wait for this work lasts to.
+  int64_t DoneAt(uint32_t number, bool for_all) const {
+    if (aside_.empty()) return ends_[number];
+    return std::max({ends_[number], behind_[number], aside_[number], for_all ? moved_ : stretch_.start});
+  }
+
+ private:
+  void AskMoved(uint32_t number, StreamChange change, int64_t asked, int64_t takes) {
+    const Op& op = stretch_.ops[number];
+    const bool ahead = change == StreamChange::kAhead;
+    const bool alone = ahead && op.step_before != kNone && op.counterpart == kNone;
+    int64_t start = (alone && op.step_before <= op.piece ? begins_[op.step_before] : asked) + op.latency;
+    const int64_t before = op.before != kNone ? behind_[op.before] : stretch_.start;
+    if (!ahead && op.before != kNone) start = std::max(start, before + op.gap);
+    if (op.other != kNone) start = std::max(start, behind_[op.other] + op.other_gap);
+    const auto [engine, is_first] = engines_.try_emplace(op.engine);
+    if (!is_first) start = std::max(start, engine->second + stretch_.gap);
+    ends_[number] = engine->second = start + takes;
+    behind_[number] = before;
+    if (alone) behind_[number] = std::max(before, ends_[number]);
+    if (ahead && op.counterpart != kNone) behind_[number] = std::max(before, ends_[op.counterpart]);
+    if (!ahead) aside_[number] = std::max(aside_[number], ends_[number]);
+    last_ = std::max(last_, ends_[number]);
+    moved_ = std::max(moved_, ends_[number]);
+  }
+
+  const Stretch& stretch_;
+  const WhatIf& what_if_;
+  std::vector<int64_t> ends_;
+  std::vector<int64_t> behind_;          // what comes behind it on its stream waits for that
+  std::vector<int64_t> aside_;           // ends of what was moved aside from its stream so far
+  std::vector<int64_t> begins_;          // of the pieces
+  std::map<uint32_t, int64_t> engines_;  // when the last copy of each ends
+  int64_t last_;
+  int64_t moved_;
+};
+
 int64_t Replay::Run(const Stretch& stretch, const WhatIf& what_if, Recording recording) {
-  std::vector<int64_t> ends(stretch.ops.size());
+  Device device(stretch, what_if);
   int64_t now = stretch.start;
-  int64_t last = stretch.start;
   size_t next = 0;
   for (uint32_t i = 0; i < stretch.pieces.size(); ++i) {
     const Piece& piece = stretch.pieces[i];
@@ -307,25 +416,14 @@ int64_t Replay::Run(const Stretch& stretch, const WhatIf& what_if, Recording rec
     if (!piece.is_call && !HasGap(what_if, piece.group, piece.time)) time = 0;
     if (change == CallChange::kReturns) time = std::min(time, kReturnsAfter);
     if (change == CallChange::kGone) time = 0;
+    device.Begin(i, now);
     for (; next < stretch.ops.size() && stretch.ops[next].piece <= i; ++next) {
-      const Op& op = stretch.ops[next];
-      const int64_t asked = now + std::min(op.offset, time);
-      const double share = ShareOf(what_if, op.group);
-      if (share == 0) {
-        ends[next] = op.before != kNone ? ends[op.before] : asked;
-        continue;
-      }
-      int64_t start = asked + op.latency;
-      if (op.before != kNone) start = std::max(start, ends[op.before] + op.gap);
-      if (op.other != kNone) start = std::max(start, ends[op.other] + op.other_gap);
-      const int64_t takes = share < 1 ? static_cast<int64_t>(static_cast<double>(op.time) * share) : op.time;
-      ends[next] = start + takes;
-      last = std::max(last, ends[next]);
+      device.Ask(static_cast<uint32_t>(next), now + std::min(stretch.ops[next].offset, time));
     }
     const bool waits = piece.wait != kNone && change == CallChange::kStays;
-    now = waits ? std::max(now + piece.own, ends[piece.wait] + piece.tail) : now + time;
+    now = waits ? std::max(now + piece.own, device.DoneAt(piece.wait, piece.for_all) + piece.tail) : now + time;
   }
-  return std::max(now, last) - stretch.start;
+  return std::max(now, device.last()) - stretch.start;
 }
 
 int64_t Replay::Run(const WhatIf& what_if, Recording recording) const {

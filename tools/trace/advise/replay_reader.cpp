@@ -45,19 +45,26 @@ std::vector<report::Step> Chosen(const Facts& facts) {
 
 class ReplayReading {
  public:
-  ReplayReading(DatabaseReader* reader, const Facts& facts, const std::vector<Interval>& times)
+  ReplayReading(DatabaseReader* reader, const Facts& facts, const std::vector<report::Step>& steps)
       : reader_(*reader), facts_(facts) {
-    for (const Interval& time : times) stretches_.push_back({.time = time, .calls = {}, .work = {}});
+    for (const Interval& time : report::MeasuredTime(steps)) {
+      stretches_.push_back({.time = time, .calls = {}, .work = {}});
+    }
+    for (const report::Step& step : steps) {
+      if (const size_t at = StretchOf(step.start); at < stretches_.size()) {
+        stretches_[at].steps.push_back(step.start);
+      }
+    }
     if (!reader_.HasTable("SLIPSTREAM_PROCESSES")) return;
     Question row(reader_, "SELECT globalPid FROM SLIPSTREAM_PROCESSES WHERE processId = ?1");
     if (row.Bind(1, facts_.process->process).Next()) global_pid_ = row.NumberIfKnown(0);
   }
 
   void Calls() {
-    std::map<std::tuple<int64_t, int64_t, int64_t, bool>, uint32_t> groups;
+    std::map<std::tuple<int64_t, int64_t, int64_t, bool, bool>, uint32_t> groups;
     for (uint32_t i = 0; i < facts_.calls.size(); ++i) {
       const CallGroup& group = facts_.calls[i];
-      groups[{group.ids[0], group.ids[1], group.ids[2], group.of_step_thread}] = i;
+      groups[{group.ids[0], group.ids[1], group.ids[2], group.of_step_thread, group.of_backward}] = i;
     }
     Question row(reader_,
                  "SELECT r.start, r.\"end\", r.nameId, c.siteId, d.decisionId, c.thread, c.correlationId, c.stream "
@@ -74,7 +81,8 @@ class ReplayReading {
         continue;
       }
       const bool mine = row.Number(5) == facts_.process->step_thread;
-      const auto group = groups.find({row.Number(2), row.Number(3), row.Number(4), mine});
+      const bool backward = !mine && IsBackwardThread(facts_, row.Number(5));
+      const auto group = groups.find({row.Number(2), row.Number(3), row.Number(4), mine, backward});
       Replay::Call call;
       call.start = start;
       call.end = trace_db::BoundedEnd(start, row.Number(1));
@@ -131,6 +139,9 @@ class ReplayReading {
       if (group != groups.end()) work.group = group->second;
       const std::tuple<int64_t, int64_t, int64_t> stream = {row.Number(2), row.Number(7), row.Number(8)};
       work.stream = streams_.try_emplace(stream, static_cast<uint32_t>(streams_.size())).first->second;
+      // A device has an engine for each direction.
+      const std::pair<int64_t, int64_t> engine = {row.Number(2), row.Number(4)};
+      work.engine = engines_.try_emplace(engine, static_cast<uint32_t>(engines_.size())).first->second;
       stretches_[at].work.push_back(work);
     }
   }
@@ -212,6 +223,7 @@ class ReplayReading {
   std::unordered_map<int64_t, std::pair<uint32_t, uint32_t>> calls_;
   std::vector<std::vector<std::pair<int64_t, int64_t>>> handles_;  // of the stream, and thread, of each call
   std::map<std::tuple<int64_t, int64_t, int64_t>, uint32_t> streams_;
+  std::map<std::pair<int64_t, int64_t>, uint32_t> engines_;
 };
 
 }  // namespace
@@ -234,7 +246,7 @@ std::shared_ptr<const Replay> ReadReplay(DatabaseReader* reader, const Facts& fa
   if (!facts.devices_recorded || !facts.process->has_steps || facts.process->unwatched_everywhere) return nullptr;
   const std::vector<report::Step> steps = Chosen(facts);
   if (steps.empty()) return nullptr;
-  ReplayReading reading(reader, facts, report::MeasuredTime(steps));
+  ReplayReading reading(reader, facts, steps);
   reading.Calls();
   const bool has_kinds = reader->HasColumn("CUPTI_ACTIVITY_KIND_MEMCPY", "srcKind") &&
                          reader->HasColumn("CUPTI_ACTIVITY_KIND_MEMCPY", "dstKind");

@@ -118,9 +118,11 @@ inline bool IsWaitCall(const CallGroup& group) {
          group.function == "cudaEventSynchronize" || group.function == "cuStreamSynchronize" ||
          group.function == "cuCtxSynchronize" || group.function == "cuEventSynchronize";
 }
-// A wait of the thread that makes the steps, which slipstream did not skip.
+// Of the thread that makes the steps, or of autograd's while that one waits for it: the step goes no further meanwhile.
+inline bool IsOfTheStep(const CallGroup& group) { return group.of_step_thread || group.of_backward; }
+// A wait of these, which slipstream did not skip.
 inline bool HoldsTheStep(const CallGroup& group) {
-  return IsWaitCall(group) && group.of_step_thread && !group.decision.starts_with("transfer.sync.skipped");
+  return IsWaitCall(group) && IsOfTheStep(group) && !group.decision.starts_with("transfer.sync.skipped");
 }
 
 // Of copies: copyKind of WorkGroup.
@@ -135,7 +137,7 @@ inline constexpr int64_t kScalar = 64;
 // Lines at which the thread that makes the steps uploads batches: none whose copies are known to stay on the device, or
 // to leave it.
 std::vector<Place> UploadLines(const Facts& facts);
-// Lines of the step thread that copy at most 64 bytes and wait for them, with at least one wait in two steps, all of
+// Lines that copy at most 64 bytes and hold the step until they are there, with at least one wait in two steps, all of
 // them together: .item() and its like.
 std::vector<Place> ScalarLines(const Facts& facts);
 // Lines that make twenty small copies a step or more, all of them together, without ScalarLines.

@@ -42,15 +42,18 @@ Verdict ItemSynchronizes(const Facts& facts) {
   const std::vector<Place> lines = ScalarLines(facts);
   if (lines.empty()) return Verdict::Nothing();
   const auto waits = [&](const CallGroup& group) { return HoldsTheStep(group) && Has(lines, group.place); };
-  const auto copies = ByPlace(facts.calls, [&](const CallGroup& group) {
-    return IsCopyCall(group) && group.of_step_thread && Has(lines, group.place);
-  });
+  // What autograd does has the line of backward(), with copies that are no numbers.
+  const auto copies_number = [](const CallGroup& group) {
+    return IsCopyCall(group) && (group.of_step_thread || (group.of_backward && group.most <= kScalar));
+  };
+  const auto copies =
+      ByPlace(facts.calls, [&](const CallGroup& group) { return copies_number(group) && Has(lines, group.place); });
   Advice advice = AboutWaits(facts, waits, kForScalar);
   advice.cost =
       AtMostIdle(facts, facts.PerStep(SumOf(ByPlace(facts.calls, waits)).time) + facts.PerStep(SumOf(copies).time));
   const auto at_lines = [&](const auto& group) { return Has(lines, group.place); };
   const auto of_item = [&](const CallGroup& group) {
-    return group.of_step_thread && at_lines(group) && (HoldsTheStep(group) || IsCopyCall(group));
+    return at_lines(group) && (HoldsTheStep(group) || copies_number(group));
   };
   ChangeCalls(facts, of_item, CallChange::kGone, &advice.what_if);
   // With what .item() does before each of them.
@@ -84,7 +87,7 @@ Verdict CopyThenSynchronize(const Facts& facts) {
     if (!group.place.known()) return false;
     if (HoldsTheStep(group)) return HasCopyAt(facts, group.place, kScalar + 1, INT64_MAX);
     // Where slipstream brings it to the host through staging memory, the copy itself waits.
-    return IsCopyCall(group) && group.of_step_thread && group.most > kScalar &&
+    return IsCopyCall(group) && IsOfTheStep(group) && group.most > kScalar &&
            group.decision.starts_with("transfer.d2h.promoted");
   };
   const auto sums = ByPlace(facts.calls, waits);
@@ -94,8 +97,7 @@ Verdict CopyThenSynchronize(const Facts& facts) {
   // Without the wait, a copy that itself waits must not either.
   const std::vector<Place> lines = PlacesOf(sums, SIZE_MAX);
   ChangeCalls(
-      facts,
-      [&](const CallGroup& group) { return IsCopyCall(group) && group.of_step_thread && Has(lines, group.place); },
+      facts, [&](const CallGroup& group) { return IsCopyCall(group) && IsOfTheStep(group) && Has(lines, group.place); },
       CallChange::kReturns, &advice.what_if);
   advice.finding = "Copies are waited for where they are made.";
   advice.change = "Copy without waiting; where the host needs the bytes, wait just before it reads them.";
