@@ -1,6 +1,6 @@
 """A loop of steps with one thing wrong with it, at the lines that name it and the rule of `slipstream advise` for it:
 
-    faulty.py numbers|fields|timed|data|storage|augmented|remade|doubles
+    faulty.py numbers|fields|timed|data|storage|augmented|remade
 
 Behind the rule stands what the finding must say, where a rule has several things to say.
 
@@ -123,17 +123,8 @@ def remade():
             model.forward(x[0])
 
 
-def doubles():
-    """Computes in double precision, because its array came from elsewhere."""
-    model = Model()
-    for step in range(STEPS):
-        x = torch.full((64, 64), 1.0 + step, dtype=torch.float64).cuda()
-        for tensor in 3 * model.tensors:
-            x = x * tensor  # doubles: double-precision
-
-
 def main():
-    faults = (numbers, fields, timed, data, storage, augmented, remade, doubles)
+    faults = (numbers, fields, timed, data, storage, augmented, remade)
     {fault.__name__: fault for fault in faults}[sys.argv[1]]()
     torch.cuda.synchronize()
     print("done")

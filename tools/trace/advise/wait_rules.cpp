@@ -146,8 +146,8 @@ BatchMaker WhoMakesTheBatch(const Facts& facts) {
   const auto& workers = facts.tasks.workers;
   if (!thread || thread->time == 0 || !workers || workers->most == 0) return BatchMaker::kUnknown;
   const double gap = static_cast<double>(facts.PerStep(GapBefore(facts, UploadLines(facts))));
-  // Wherever in a step it slept: what is left of the gap, it ran at the least.
-  if (gap - (thread->slept() + thread->waiting()) * StepOf(facts) >= gap / 2) return BatchMaker::kStepThread;
+  // Wherever in a step it slept: for what is left of the gap, it had work at the least.
+  if (gap - thread->slept() * StepOf(facts) >= gap / 2) return BatchMaker::kStepThread;
   // Of workers that ended between two looks it is not known what they did.
   if (workers->time == 0 || workers->began != 0) return BatchMaker::kUnknown;
   return workers->wanted() >= 0.5 * static_cast<double>(workers->most) ? BatchMaker::kWorkers : BatchMaker::kNobody;
