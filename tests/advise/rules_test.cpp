@@ -233,6 +233,34 @@ TEST_F(RulesTest, ItemSynchronize) {
   ExpectNothing("copy-then-synchronize");
 }
 
+// One byte behind each function of the backward pass.
+TEST_F(RulesTest, AnomalyDetection) {
+  const auto ask = [this](uint64_t times, int64_t bytes) {
+    facts_.calls.clear();
+    for (const char* const function : {"cudaMemcpyAsync", "cudaStreamSynchronize"}) {
+      const bool is_copy = std::string_view(function) == "cudaMemcpyAsync";
+      CallGroup& group = Calls(function, kLoss, times, is_copy ? bytes : 0, is_copy ? 5 * kUs : 95 * kUs);
+      group.of_step_thread = false;
+      group.of_backward = true;
+    }
+  };
+  ask(7, 1);
+  ExpectNothing("anomaly-detection");
+  ExpectAdvice("item-synchronize", 700 * kUs);
+  ask(20, 1);
+  ExpectAdvice("anomaly-detection", 2 * kMs);
+  ExpectNothing("item-synchronize");
+  EXPECT_EQ(Of("anomaly-detection").advice.places, std::vector<Place>{kLoss});
+  for (CallGroup& group : facts_.calls) group.of_backward = false;  // an unrelated thread's
+  ExpectNothing("anomaly-detection");
+  for (CallGroup& group : facts_.calls) group.of_step_thread = true;  // the loop's own questions
+  ExpectNothing("anomaly-detection");
+  ExpectAdvice("item-synchronize", 2 * kMs);
+  ask(20, 4);
+  ExpectNothing("anomaly-detection");
+  ExpectAdvice("item-synchronize", 2 * kMs);
+}
+
 // In the backward pass autograd's thread waits, and the one that makes the steps for it.
 TEST_F(RulesTest, WaitsOfTheBackwardPassHoldTheStep) {
   Calls("cudaMemcpyAsync", kLoss, 1, 4, 5 * kUs).of_step_thread = false;

@@ -1,6 +1,6 @@
 """A loop of steps with one thing wrong with it, at the lines that name it and the rule of `slipstream advise` for it:
 
-    faulty.py numbers|fields|timed|data|storage|augmented|remade
+    faulty.py numbers|fields|timed|data|storage|augmented|remade|anomalies
 
 Behind the rule stands what the finding must say, where a rule has several things to say.
 
@@ -123,8 +123,21 @@ def remade():
             model.forward(x[0])
 
 
+def anomalies():
+    """Looks for NaN in every gradient."""
+    weights = [torch.randn(64, 64, device="cuda", requires_grad=True) for _ in range(10)]
+    torch.autograd.set_detect_anomaly(True)
+    for step in range(STEPS):
+        x = torch.full((64, 64), float(step)).cuda()
+        for weight in weights:
+            x = x * weight
+        x.sum().backward()  # anomalies: anomaly-detection
+        for weight in weights:
+            weight.grad = None
+
+
 def main():
-    faults = (numbers, fields, timed, data, storage, augmented, remade)
+    faults = (numbers, fields, timed, data, storage, augmented, remade, anomalies)
     {fault.__name__: fault for fault in faults}[sys.argv[1]]()
     torch.cuda.synchronize()
     print("done")

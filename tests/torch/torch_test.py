@@ -28,7 +28,7 @@ RUNTIME = "libcudart.so.13"  # unless the folder of PyTorch names another one in
 OFF = {"SLIPSTREAM_TRANSFER_H2D": "off", "SLIPSTREAM_TRANSFER_D2H": "off", "SLIPSTREAM_ALLOCATOR_MODE": "off"}
 
 # name -> (file, arguments, exit status, environment)
-FAULTS = ("numbers", "fields", "timed", "data", "storage", "augmented", "remade")
+FAULTS = ("numbers", "fields", "timed", "data", "storage", "augmented", "remade", "anomalies")
 PROGRAMS = {
     "copies": ("copies.py", [], 0, {}),
     "ordering": ("ordering.py", [], 0, {}),

@@ -37,10 +37,20 @@ Advice AboutWaits(const Facts& facts, const Wanted& waits, const Noun& what) {
   return advice;
 }
 
-// A few bytes to the host, and a wait for them, at one line.
-Verdict ItemSynchronizes(const Facts& facts) {
-  const std::vector<Place> lines = ScalarLines(facts);
-  if (lines.empty()) return Verdict::Nothing();
+// What anomaly detection of PyTorch's does behind each function of the backward pass: it fetches one byte, whether
+// there is a NaN.
+bool FetchesOneByte(const CallGroup& group) {
+  return group.of_backward && IsCopyCall(group) && group.least == 1 && group.most == 1 && group.place.known();
+}
+std::vector<PlaceSum> AnomalyLines(const Facts& facts) {
+  constexpr double kMany = 8;  // a step
+  std::vector<PlaceSum> sums = ByPlace(facts.calls, FetchesOneByte);
+  std::erase_if(sums, [&](const PlaceSum& sum) { return facts.CountPerStep(sum.count) < kMany; });
+  return sums;
+}
+
+// Numbers that are read at these lines.
+Advice AboutNumbers(const Facts& facts, const std::vector<Place>& lines) {
   const auto waits = [&](const CallGroup& group) { return HoldsTheStep(group) && Has(lines, group.place); };
   // What autograd does has the line of backward(), with copies that are no numbers.
   const auto copies_number = [](const CallGroup& group) {
@@ -62,9 +72,32 @@ Verdict ItemSynchronizes(const Facts& facts) {
   ShrinkWork(
       facts, [&](const WorkGroup& group) { return IsCopy(group) && group.most <= kScalar && at_lines(group); }, 0,
       &advice.what_if);
+  return advice;
+}
+
+// A few bytes to the host, and a wait for them, at one line.
+Verdict ItemSynchronizes(const Facts& facts) {
+  std::vector<Place> lines = ScalarLines(facts);
+  std::erase_if(lines,
+                [others = PlacesOf(AnomalyLines(facts), SIZE_MAX)](const Place& line) { return Has(others, line); });
+  if (lines.empty()) return Verdict::Nothing();
+  Advice advice = AboutNumbers(facts, lines);
   advice.finding = "The host waits for single numbers in the middle of the step, and the device runs dry behind it.";
   advice.change = "Keep the number on the device, and read it every so many steps.";
   advice.snippet = "total += loss.detach()\nif step % 100 == 0: print(total.item())";
+  return Verdict::Say(advice);
+}
+
+Verdict DetectsAnomalies(const Facts& facts) {
+  const std::vector<PlaceSum> sums = AnomalyLines(facts);
+  if (sums.empty() || !facts.process->has_steps) return Verdict::Nothing();
+  Advice advice = AboutNumbers(facts, PlacesOf(sums, SIZE_MAX));
+  advice.finding = "Anomaly detection is on: behind each function of the backward pass the host waits for one byte.";
+  advice.evidence.emplace_back(
+      "not in the number: the kernels that look for NaN, and the stack trace of each function of the forward pass");
+  advice.change = "Switch it off when the NaN is found.";
+  advice.snippet = "torch.autograd.set_detect_anomaly(False)";
+  advice.scope = Scope::kSpecific;
   return Verdict::Say(advice);
 }
 
@@ -251,6 +284,8 @@ using report::VerdictKind;
 constexpr Rule kWaitRules[] = {
     {"item-synchronize", ".item() and other implicit synchronizations", "calls", ItemSynchronizes,
      About(VerdictKind::kSynchronizing, VerdictKind::kInCopy)},
+    {"anomaly-detection", "Anomaly detection", "steps", DetectsAnomalies,
+     About(VerdictKind::kSynchronizing, VerdictKind::kInCopy, VerdictKind::kOutsideCalls)},
     {"explicit-synchronize", "Synchronizations in the loop", "calls", ExplicitSynchronizes,
      About(VerdictKind::kSynchronizing)},
     {"copy-then-synchronize", "Copies that are waited for at once", "calls", CopyThenSynchronize,
