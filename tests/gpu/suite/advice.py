@@ -22,11 +22,15 @@ LEAST_RATIO, MOST_RATIO = 0.7, 1.3
 LEAST_RIGHT = 8
 REHEARSED = {
     "activation_by_hand": "--width 16 --layers 1 --batch 2 --patches 4",
+    "anomalies_detected": "--width 16 --layers 1 --batch 2 --length 8 --words 64",
+    "augmented_in_the_loop": "--size 32 --batch 2 --width 4",
     "cache_emptied": "--size 16 --batch 2 --width 4",
+    "data_on_the_gpu": "--rows 100 --columns 16 --width 16 --layers 1 --batch 4",
     "few_workers": "--samples 1600 --batch 2 --width 16",
     "float_images": "--size 32 --batch 2 --width 8",
     "garbage_collected": "--rows 100 --width 16 --layers 1 --batch 4 --every 1",
     "journal_every_step": "--size 32 --batch 2 --photos 10",
+    "loader_remade": "--samples 256 --batch 2 --width 8",
     "loader_without_workers": "--batch 2 --size 64",
     "noise_on_the_host": "--size 16 --batch 2 --width 4",
     "nothing_wrong": "--width 32 --layers 1 --batch 2 --length 8",
@@ -36,6 +40,7 @@ REHEARSED = {
     "sample_by_sample": "--fields 3 --samples 2 --width 16 --layers 1",
     "scores_to_the_host": "--size 16 --batch 2 --width 4 --classes 3",
     "single_precision": "--width 32 --layers 1 --batch 2 --length 8",
+    "slow_storage": "--batch 2 --width 16 --milliseconds 1",
     "texts_every_step": "--texts 16 --depth 8 --width 16 --layers 1 --batch 4",
     "timed_by_hand": "--size 32 --batch 2",
     "tiny_language_model": "--width 16 --layers 1 --batch 2 --length 8",
