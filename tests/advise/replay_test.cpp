@@ -298,8 +298,8 @@ Replay CopiesAndComputes(int64_t steps, int64_t copy, int64_t kernel, Waits wait
 TEST(ReplayTest, ACopyAheadIsHiddenByLongerKernels) {
   const WhatIf ahead = Moved(kCopy, StreamChange::kAhead);
   EXPECT_EQ(CopiesAndComputes(1, 200, 689).Saved(ahead), 193 * kUs);
-  EXPECT_EQ(CopiesAndComputes(3, 200, 689).Saved(ahead), 3 * 193 * kUs);
-  EXPECT_EQ(CopiesAndComputes(3, 200, 689, Waits::kForTheDevice).Saved(ahead), 3 * 193 * kUs);
+  EXPECT_EQ(CopiesAndComputes(3, 200, 689).Saved(ahead), int64_t{3} * 193 * kUs);
+  EXPECT_EQ(CopiesAndComputes(3, 200, 689, Waits::kForTheDevice).Saved(ahead), int64_t{3} * 193 * kUs);
 }
 
 // Copies of 700 us: the first one ends at 710, the others follow 1.5 us apart, until 2113.
