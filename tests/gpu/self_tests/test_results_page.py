@@ -537,7 +537,10 @@ class Kept(unittest.TestCase):
             "workload | compared | ": ("steady.slipstream", "steady.control"),
             "workload | recorder": tuple(
                 f"profilers.{name}"
-                for name in ("record", "record_devices", "torch_cuda", "torch_cpu_cuda", "torch_stacks", "control")
+                for name in (
+                    *("record", "record_devices", "after_devices", "cupti_kinds", "cupti_all"),
+                    *("torch_cuda", "torch_cpu_cuda", "torch_stacks", "control"),
+                )
             ),
             "pending on the device": ("pair.bare",),
             "what | ms": (

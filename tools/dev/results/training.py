@@ -11,6 +11,9 @@ STEP_VARIANTS = {
 PROFILER_VARIANTS = {
     "profilers.record": "slipstream, every call recorded (`--record`)",
     "profilers.record_devices": 'the same with what the device did (`tracer.device = "cupti"`)',
+    "profilers.after_devices": "the same once the device is recorded no longer (`tracer.device_for`)",
+    "profilers.cupti_kinds": "CUPTI alone, with the kinds of records that slipstream asks for",
+    "profilers.cupti_all": "CUPTI alone, with slipstream's callbacks too, and its records read",
     "profilers.torch_cuda": "torch.profiler, device alone",
     "profilers.torch_cpu_cuda": "torch.profiler, host and device",
     "profilers.torch_stacks": "torch.profiler, host and device, with stacks",
