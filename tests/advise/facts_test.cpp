@@ -185,6 +185,10 @@ TEST_F(FactsTest, WorkOfTheDevices) {
   }
   EXPECT_EQ(kernels, 2 * kSteps);
   EXPECT_GE(copies, 2 * kSteps);
+  // That a name ends so is none.
+  report::Execute(database_, "UPDATE StringIds SET value = 'sm90_xmma_wgradgemm_f16' WHERE id = 900001");
+  Read();
+  for (const WorkGroup& group : facts_.work) EXPECT_EQ(group.double_time, 0);
   // In its whole name alone.
   report::Execute(database_, "UPDATE StringIds SET value = 'void gemm<double>(double*)' WHERE id = 900001");
   Read();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/advise/rules_testing.h"
+#include "tools/trace/advise/sums.h"
 
 namespace slipstream::advise {
 namespace {
@@ -133,6 +134,14 @@ TEST_F(RulesTest, ALoaderThatIsMadeAnew) {
   facts_.slow_steps[0].step.place->line = kUpload.line;
   facts_.step_times.assign(kSteps, 10 * kMs);
   ExpectNothing("loader-remade");
+}
+
+TEST_F(RulesTest, FewerWorkersAreAnyRanksShare) {
+  Workers(16);
+  facts_.machine.resize(2);
+  EXPECT_EQ(FewerWorkers(facts_, 10), "DataLoader(..., num_workers=3)");
+  EXPECT_EQ(FewerWorkers(facts_, 2.5), "DataLoader(..., num_workers=1)");
+  EXPECT_EQ(FewerWorkers(facts_, 96), "DataLoader(..., num_workers=16)") << "no more than there are";
 }
 
 // The thread that makes the steps has no processor for a tenth of the time.

@@ -2,7 +2,7 @@
 
 Sets of a process with the default policy and one with each setting take turns as in steady, the hand-tuned program beside
 them. A turn lasts half a second and comes again some seconds later, so what slipstream gives back when nobody has wanted it
-for a while is gone by then: a program with seldom checkpoints. What the program does all the time stands behind the first
+for a while is gone by then: a program with rare checkpoints. What the program does all the time stands behind the first
 steps of a turn, which are not timed.
 """
 

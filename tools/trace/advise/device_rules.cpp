@@ -88,9 +88,7 @@ void AboutPauses(const Facts& facts, Advice* advice) {
     advice->change =
         "It is not lost call by call, and there are more worker processes than processors: with fewer of them, the "
         "thread that makes the steps has one when it needs it. See too-many-workers.";
-    advice->snippet =
-        "DataLoader(..., num_workers=" + std::to_string(std::max<int64_t>(1, static_cast<int64_t>(*processors) - 2)) +
-        ")";
+    advice->snippet = FewerWorkers(facts, *processors);
     return;
   }
   advice->change =
@@ -108,10 +106,10 @@ void AboutPauses(const Facts& facts, Advice* advice) {
 // Without the devices' work nobody knows whether it is lost, but a fifth of each step is never nothing.
 Verdict LongGap(const Facts& facts) {
   constexpr double kLong = 0.2;
+  const std::vector<Place> uploads = UploadLines(facts);  // which have a rule of their own
   const report::SiteReport* longest = nullptr;
   for (const report::SiteReport& site : facts.process->sites) {
-    const bool is_loaders = Has(UploadLines(facts), {site.file, site.line, site.function});
-    if (!site.of_step_thread || !site.known || is_loaders) continue;
+    if (!site.of_step_thread || !site.known || Has(uploads, {site.file, site.line, site.function})) continue;
     if (longest == nullptr || site.gap > longest->gap) longest = &site;
   }
   if (longest == nullptr || !facts.process->has_steps) return Verdict::Abstain(kNeedsDevices);

@@ -407,9 +407,9 @@ Facts ReadFacts(DatabaseReader* reader, const report::Report& report, size_t pro
   reading.SameUploads();
   // A short name has no template, so functors of PyTorch's are in the other one alone.
   const std::string is_double = reader->HasColumn("CUPTI_ACTIVITY_KIND_KERNEL", "demangledName")
-                                    ? "w.demangledName IN (SELECT id FROM StringIds WHERE value LIKE '%<double%' OR "
-                                      "value LIKE '%dgemm%' OR value "
-                                      "LIKE '%dgemv%' OR value LIKE '%\\_d884%' ESCAPE '\\' OR value LIKE '%f64f64%')"
+                                    ? "w.demangledName IN (SELECT id FROM StringIds WHERE value GLOB '*<double*' OR "
+                                      "value GLOB 'dgemm*' OR value GLOB '*_dgemm*' OR value GLOB '*_d884*' OR value "
+                                      "GLOB '*f64f64*')"
                                     : "0";
   reading.Work("CUPTI_ACTIVITY_KIND_KERNEL", "w.shortName, -1, " + is_double + ", 0", "kernel");
   // srcKind and dstKind: 0 is pageable memory (ENUM_CUDA_MEM_KIND).

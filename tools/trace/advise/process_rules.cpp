@@ -236,9 +236,7 @@ Verdict TooManyWorkers(const Facts& facts) {
                               report::Number(workers.waiting()) + " had to wait for one");
   }
   advice.change = "Fewer workers: a processor each, and one or two left for every rank's own threads.";
-  const auto ranks = static_cast<double>(std::max<size_t>(1, facts.machine.size()));
-  const auto fit = static_cast<int64_t>(std::max(1.0, *processors / ranks - 2));
-  advice.snippet = "DataLoader(..., num_workers=" + std::to_string(std::min(fit, workers.most)) + ")";
+  advice.snippet = FewerWorkers(facts, *processors);
   if (step_waits) {
     advice.evidence.push_back(WaitText(facts, *waits));
     advice.cost = AtMostOtherIdle(facts, *waits);

@@ -14,6 +14,12 @@ bool IsPointwise(std::string_view kernel) {
                      [&](std::string_view name) { return kernel.find(name) != std::string_view::npos; });
 }
 
+std::string FewerWorkers(const Facts& facts, double processors) {
+  const auto ranks = static_cast<double>(std::max<size_t>(1, facts.machine.size()));
+  const auto fit = static_cast<int64_t>(std::max(1.0, processors / ranks - 2));
+  return "DataLoader(..., num_workers=" + std::to_string(std::min(fit, facts.tasks.workers->most)) + ")";
+}
+
 std::vector<Place> UploadLines(const Facts& facts) {
   const auto uploads_there = [&](const Place& place) {
     return std::any_of(facts.work.begin(), facts.work.end(), [&](const WorkGroup& group) {

@@ -145,6 +145,9 @@ std::vector<PlaceSum> SmallCopyLines(const Facts& facts);
 // Lines that each launch hundreds of short pointwise kernels a step: loops over tensors.
 std::vector<PlaceSum> LoopLines(const Facts& facts);
 
+// A loader with no more workers than have a processor each, two of every rank's left for its own threads.
+std::string FewerWorkers(const Facts& facts, double processors);
+
 inline bool Has(const std::vector<Place>& places, const Place& place) {
   return std::find(places.begin(), places.end(), place) != places.end();
 }
