@@ -89,6 +89,21 @@ TEST_F(CostsTest, AFindingIsWorthWhatTheReplayGains) {
   EXPECT_TRUE(AdviceOf(kFirst).evidence.empty());
 }
 
+// A replay has the usual steps alone.
+TEST_F(CostsTest, WhatSlowStepsLoseComesOnTop) {
+  OneWait();
+  Find(kFirst, kWait, 490 * kUs, Confidence::kHigh).of_slow_steps = 100 * kUs;
+  Find(kSecond, kWait, 400 * kUs, Confidence::kLow);
+  EXPECT_TRUE(ShareOut(facts_, &found_).empty());
+  EXPECT_EQ(CostOf(kFirst), 308 * kUs + kUs / 2);
+  EXPECT_EQ(CostOf(kSecond), 0) << "the usual steps' are counted once";
+  // And is no more than a step.
+  found_.clear();
+  Find(kFirst, kWait, 490 * kUs).of_slow_steps = 900 * kUs;
+  EXPECT_TRUE(ShareOut(facts_, &found_).empty());
+  EXPECT_EQ(CostOf(kFirst), 1000 * kUs);
+}
+
 // Kernels that take a tenth less end 49 us earlier where the host waits. The rest is not given to others.
 TEST_F(CostsTest, AFindingMayBeLimitedByAnotherChange) {
   OneWait();

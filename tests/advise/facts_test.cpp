@@ -166,6 +166,60 @@ TEST_F(FactsTest, OnlyThreadsThatTheStepsWaitForAreOfBackward) {
   EXPECT_EQ(all->time, static_cast<int64_t>((100 + 70 + 20) * kSteps));
 }
 
+// Four launches of the forward pass, each a microsecond behind what came before. Then eight functions of the backward
+// pass, each with a launch of its own and the question for a NaN: from the end of that launch to the answer 700 ns.
+TEST_F(FactsTest, WhatAnomalyDetectionAdds) {
+  constexpr uint64_t kLong = 100'000;
+  const auto make = [&](uint64_t bytes) {
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0);
+    spool.Thread(3, 102, "pt_autograd_0");
+    std::vector<tracer::TraceRecord> main;
+    std::vector<tracer::TraceRecord> backward;
+    for (uint64_t i = 0; i < kSteps; ++i) {
+      const uint64_t at = kBegin + kLong * i;
+      main.push_back(report::Call(report::kMemcpyHook, at, at + 100, report::kCopySite, 4096));
+      for (uint64_t launch = 1; launch <= 4; ++launch) {
+        main.push_back(
+            report::Call(report::kLaunchHook, at + 1000 * launch, at + 1000 * launch + 100, report::kLaunchSite));
+      }
+      for (uint64_t function = 10; function < 18; ++function) {
+        const uint64_t begin = at + 1000 * function;
+        for (const uint64_t launch : {100, 300, 500}) {
+          backward.push_back(
+              report::Call(report::kLaunchHook, begin + launch, begin + launch + 100, report::kWaitSite));
+        }
+        backward.push_back(report::Call(report::kMemcpyHook, begin + 650, begin + 700, report::kWaitSite, bytes));
+        backward.push_back(report::Call(report::kSynchronizeHook, begin + 700, begin + 900, report::kWaitSite));
+      }
+      main.push_back(report::Call(report::kLaunchHook, at + 90'000, at + 90'100, report::kNoSite));
+      main.push_back(tracer::StepRecord(at, at + kLong, i));
+    }
+    spool.Pass(kBegin);
+    spool.Records(1, main);
+    spool.Records(3, backward);
+    spool.End();
+  };
+  make(1);
+  BuildWell();
+  Read();
+  const Anomalies& found = facts_.anomalies;
+  EXPECT_EQ(found.questions, 8 * kSteps);
+  // From the first launch to the last answer it is 7,800 ns, of which 5,600 are the questions. Their copies and waits
+  // are 2,400, with what comes before them.
+  EXPECT_DOUBLE_EQ(found.backward_stays, 2200.0 / 5400.0);
+  EXPECT_EQ(found.backward_launch, 2200 / 8);
+  EXPECT_EQ(found.forward_launch, 1000);
+  EXPECT_DOUBLE_EQ(found.forward_stays, 0.275);
+  ASSERT_EQ(found.forward_sites.size(), 1U);
+  EXPECT_EQ(found.forward_sites[0], Group("cudaLaunchKernel", 20)->ids[1]);
+  // Four bytes are numbers that a hook of the program's own reads.
+  report::Execute(database_, "UPDATE SLIPSTREAM_CALLS SET bytes = 4 WHERE bytes = 1");
+  Read();
+  EXPECT_EQ(facts_.anomalies.questions, 0U);
+  EXPECT_TRUE(facts_.anomalies.forward_sites.empty());
+}
+
 // In each step kernels from 350 to 650, copies from 50 to 150 and a set from 600 to 700.
 TEST_F(FactsTest, WorkOfTheDevices) {
   Sample("0.spool", 0);

@@ -36,6 +36,12 @@ WhatIf NoGap(uint32_t call, int64_t most = 1000 * kUs) {
   what_if.gaps[call] = most;
   return what_if;
 }
+WhatIf Host(uint32_t call, double share) {
+  WhatIf what_if;
+  what_if.host.assign(call + 1, 1.0);
+  what_if.host[call] = share;
+  return what_if;
+}
 WhatIf Share(uint32_t work, double share) {
   WhatIf what_if;
   what_if.work.assign(work + 1, 1.0);
@@ -82,6 +88,8 @@ TEST(ReplayTest, WhatTheRecordingAddedIsNoGain) {
   EXPECT_EQ(replay.Saved(WhatIf{}), 0);
   EXPECT_EQ(replay.Saved(Gone(kLaunch)), 300 * kUs) << "of 800";
   EXPECT_EQ(replay.Saved(NoGap(kOtherWait)), 400 * kUs) << "the time between calls is nobody's";
+  EXPECT_EQ(replay.Saved(Host(kOtherWait, 0.5)), 250 * kUs) << "half of the call, and of the time before it";
+  EXPECT_EQ(replay.Saved(Host(kOtherWait, 0.9)), 50 * kUs);
 }
 
 // While the device has work, the calls may take as long as they like.
@@ -129,6 +137,7 @@ TEST(ReplayTest, TheTimeBetweenCallsIsWorthWhatTheDeviceWaitsForIt) {
   EXPECT_EQ(AWaitInTheStep().Made().Saved(NoGap(kLaunch)), 190 * kUs);
   EXPECT_EQ(AWaitInTheStep().Made().Saved(NoGap(kLaunch, 190 * kUs)), 190 * kUs);
   EXPECT_EQ(AWaitInTheStep().Made().Saved(NoGap(kLaunch, 189 * kUs)), 0) << "longer than that";
+  EXPECT_EQ(AWaitInTheStep().Made().Saved(Host(kWait, 0)), 0) << "it waits for the same work";
   EXPECT_EQ(AWaitInTheStep().Made().Saved(NoGap(kWait)), 0) << "10 us, in which the device is at work";
 }
 
@@ -460,6 +469,10 @@ TEST(ReplayTest, ChangesAddUp) {
   all.Add(NoGap(1, 5));
   EXPECT_EQ(all.gaps, (std::vector<int64_t>{0, 1000 * kUs}));
   EXPECT_EQ(all.work, (std::vector<double>{0.5}));
+  all.Add(Host(1, 0.25));
+  all.Add(Host(0, 0.5));
+  all.Add(Host(1, 0.75));
+  EXPECT_EQ(all.host, (std::vector<double>{0.5, 0.25}));
   all.Add(Gone(0));
   all.Add(Returns(0));
   EXPECT_EQ(all.calls[0], CallChange::kGone);

@@ -251,6 +251,22 @@ TEST_F(RulesTest, AnomalyDetection) {
   ExpectAdvice("anomaly-detection", 2 * kMs);
   ExpectNothing("item-synchronize");
   EXPECT_EQ(Of("anomaly-detection").advice.places, std::vector<Place>{kLoss});
+  // With what the questions take besides their waits, and the stack traces of the forward pass.
+  CallGroup& launches = Calls("cudaLaunchKernel", kLoss, 60, 0, 5 * kUs);
+  launches.of_step_thread = false;
+  launches.of_backward = true;
+  Calls("cudaLaunchKernel", kUpload, 30, 0, 5 * kUs).ids[1] = 7;
+  Calls("cudaLaunchKernel", kStep, 30, 0, 5 * kUs).ids[1] = 8;
+  facts_.anomalies = {.questions = 20 * kSteps,
+                      .backward_stays = 0.5,
+                      .forward_sites = {7},
+                      .forward_stays = 0.25,
+                      .backward_launch = 10 * kUs,
+                      .forward_launch = 40 * kUs};
+  EXPECT_EQ(Of("anomaly-detection").advice.what_if.host, (std::vector<double>{1, 1, 0.5, 0.25, 1}));
+  EXPECT_NE(Of("anomaly-detection").advice.evidence[2].find("40.0 us for a launch of the forward pass, and 10.0 us"),
+            std::string::npos);
+  facts_.calls.resize(2);
   for (CallGroup& group : facts_.calls) group.of_backward = false;  // an unrelated thread's
   ExpectNothing("anomaly-detection");
   for (CallGroup& group : facts_.calls) group.of_step_thread = true;  // the loop's own questions

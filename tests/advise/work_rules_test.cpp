@@ -136,6 +136,43 @@ TEST_F(RulesTest, ALoaderThatIsMadeAnew) {
   ExpectNothing("loader-remade");
 }
 
+// Where the usual step is late for its batch too, what the slow ones lose on top has the same cause.
+TEST_F(RulesTest, SlowStepsThatAreLateForTheirBatch) {
+  facts_.step_times.assign(kSteps, 10 * kMs);
+  for (size_t i = 0; i < 10; ++i) facts_.step_times[10 * i] = 60 * kMs;  // 5 ms more of each step
+  SlowStepFacts slow;
+  slow.step.grew = 50 * kMs;
+  slow.step.part = report::Part::kOutside;
+  slow.step.place =
+      report::Place{.file = kUpload.file, .line = kUpload.line, .function = kUpload.function, .before = true};
+  facts_.slow_steps = {slow, slow, slow};
+  Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
+  Upload(8 * kMiB, kUs);
+  Site(kUpload, 8 * kMs);
+  Workers(4, 3);
+  StepThread(0, 0.2);
+  ExpectNothing("stalls");
+  EXPECT_EQ(Of("loader-wait").advice.of_slow_steps, 5 * kMs);
+  EXPECT_NE(Of("loader-wait").advice.evidence[1].find("10 of 100 steps"), std::string::npos);
+  // In the usual step nobody waits.
+  process().sites[0].gap = static_cast<int64_t>(kSteps) * 5 * kMs;
+  ExpectAdvice("stalls", 5 * kMs);
+  EXPECT_EQ(Of("loader-wait").advice.of_slow_steps, 0);
+  // Most of them are late for something else.
+  process().sites[0].gap = static_cast<int64_t>(kSteps) * 8 * kMs;
+  facts_.slow_steps[0].step.place->line = facts_.slow_steps[1].step.place->line = kStep.line;
+  ExpectAdvice("stalls", 5 * kMs);
+  EXPECT_EQ(Of("loader-wait").advice.of_slow_steps, 0);
+  // Loaders that are made anew are late once in an epoch: what is left is the others'.
+  facts_.slow_steps = {slow, slow, slow};
+  facts_.tasks.workers->began = 8;
+  ExpectAdvice("loader-remade", 5 * kMs);
+  EXPECT_EQ(Of("loader-wait").advice.evidence[0].substr(0, 7), "3.00 ms");
+  EXPECT_EQ(Of("loader-wait").advice.of_slow_steps, 0);
+  process().sites[0].gap = static_cast<int64_t>(kSteps) * 5 * kMs;
+  ExpectNothing("loader-wait");
+}
+
 TEST_F(RulesTest, FewerWorkersAreAnyRanksShare) {
   Workers(16);
   facts_.machine.resize(2);

@@ -30,7 +30,7 @@ def loader_of(signals, args):
 
 
 def main():
-    args = loop.options(__doc__, steps=300, samples=4096, batch=64, width=128)
+    args = loop.options(__doc__, steps=600, samples=4096, batch=64, width=128)
     torch.manual_seed(0)
     device = torch.device(args.device)
     on_gpu = device.type == "cuda"

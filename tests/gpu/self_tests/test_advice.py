@@ -1,12 +1,14 @@
 """Scripts with a fault name it once, and what `slipstream advise` and `slipstream compare` say of them is judged."""
 
+import json
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 import support
 from suite import advice, recorded
-from suite.harness import Failed
+from suite.harness import Failed, Result
 
 SCRIPT = pathlib.Path("script.py")
 
@@ -105,6 +107,16 @@ class Gains(unittest.TestCase):
         self.assertEqual((4e6, 3.5e6, 5e6), advice.gain_of(comparison(10, 6, -5, -3.5)))
         self.assertEqual((4e6, None, None), advice.gain_of(comparison(10, 6)))
         self.assertEqual((None, None, None), advice.gain_of(comparison(None, None)))
+
+    def test_the_gain_of_too_few_steps_is_known_without_an_interval(self):
+        printed = json.dumps(comparison(10, 7)).encode()
+        for status, known in ((0, True), (3, True), (1, False)):
+            suite = mock.Mock(slipstream="slipstream")
+            suite.command.return_value = Result(status, printed, b"", 1.0)
+            found, problem = advice.compared(suite, SCRIPT, ["a", "b"], {})
+            self.assertEqual((found is not None, problem is None), (known, known), status)
+        suite.command.return_value = Result(3, printed, b"", 60.0, timed_out=True)
+        self.assertIsNone(advice.compared(suite, SCRIPT, ["a", "b"], {})[0])
 
     def test_a_cost_is_right_within_the_ratios(self):
         for claimed, good in ((2.7, False), (2.9, True), (4.0, True), (5.1, True), (5.3, False), (None, False)):

@@ -55,6 +55,8 @@ struct Advice {
   std::optional<int64_t> cost = {};
   std::string why_unknown = {};
   int64_t at_stake = 0;
+  // Where a replay gives the number, for the usual steps: what of `cost` slow steps lose on top, of which it has none.
+  int64_t of_slow_steps = 0;
   std::string change;   // what to do, in a sentence
   std::string snippet;  // a line or two of the program, or of a policy
   Confidence confidence = Confidence::kMedium;

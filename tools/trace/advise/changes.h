@@ -33,6 +33,15 @@ void TakeGaps(const Facts& facts, const Wanted& wanted, WhatIf* what_if,
   }
 }
 
+// Of the host's time in the calls that `wanted` is true of, and right before them, this share stays.
+template <typename Wanted>
+void ShrinkHost(const Facts& facts, const Wanted& wanted, double share, WhatIf* what_if) {
+  what_if->host.resize(facts.calls.size(), 1.0);
+  for (size_t i = 0; i < facts.calls.size(); ++i) {
+    if (wanted(facts.calls[i])) what_if->host[i] = std::min(what_if->host[i], share);
+  }
+}
+
 // Of the time of the work that `wanted` is true of, this share stays.
 template <typename Wanted>
 void ShrinkWork(const Facts& facts, const Wanted& wanted, double share, WhatIf* what_if) {

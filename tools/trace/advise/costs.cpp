@@ -40,7 +40,8 @@ class Costs {
     const bool all_are_one = facts_.IdlePerStep() == std::nullopt;
     for (RuleVerdict& found : findings_) {
       Advice& advice = found.verdict.advice;
-      alone_.push_back(IsReplayed(advice) ? SavedWith(WhatIf{}, advice) : advice.cost.value_or(0));
+      alone_.push_back(IsReplayed(advice) ? SavedWith(WhatIf{}, advice) + advice.of_slow_steps
+                                          : advice.cost.value_or(0));
       if (advice.cost) advice.cost = std::clamp<int64_t>(alone_.back(), 0, step_);
       alone_.back() = advice.cost.value_or(0);
     }
@@ -114,13 +115,18 @@ class Costs {
     return order;
   }
 
+  // What it would gain of the usual steps by itself.
+  int64_t Replayed(size_t i) const {
+    return std::max<int64_t>(0, alone_[i] - findings_[i].verdict.advice.of_slow_steps);
+  }
+
   // What it gains on top of those before it.
   void ShareReplayed(size_t i) {
     Advice& advice = findings_[i].verdict.advice;
     const int64_t saved = SavedWith(all_, advice);
     // Of what is left for general ones, nothing is theirs that they would not gain by themselves.
-    const int64_t most = advice.scope <= Scope::kGeneral ? alone_[i] : step_;
-    const int64_t more = std::clamp<int64_t>(saved - saved_, 0, most);
+    const int64_t most = advice.scope <= Scope::kGeneral ? Replayed(i) : step_;
+    const int64_t more = std::min(std::clamp<int64_t>(saved - saved_, 0, most) + advice.of_slow_steps, step_);
     if (IsWorth(alone_[i] - more, kLeastShare)) {
       const size_t other = MostShared(i, /*sign=*/1);
       if (other != i) {
@@ -160,7 +166,7 @@ class Costs {
     int64_t most_shared = 0;
     for (const size_t other : done_) {
       const int64_t both = SavedWith(findings_[other].verdict.advice.what_if, findings_[i].verdict.advice);
-      const int64_t shared = sign * (alone_[i] + alone_[other] - both);
+      const int64_t shared = sign * (Replayed(i) + Replayed(other) - both);
       if (shared <= most_shared) continue;
       most = other;
       most_shared = shared;

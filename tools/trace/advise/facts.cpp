@@ -447,6 +447,7 @@ Facts ReadFacts(DatabaseReader* reader, const report::Report& report, size_t pro
   if (facts.devices_recorded) facts.step_idle = ReadIdleOfSteps(reader, *facts.process);
   facts.slow_steps = ReadSlowSteps(reader, *facts.process);
   facts.convolutions = ReadConvolutions(reader, *facts.process);
+  facts.anomalies = ReadAnomalies(reader, facts);
   facts.replay = ReadReplay(reader, facts);
   if (facts.replay != nullptr) facts.recording = facts.replay->Recorded() - facts.replay->Unrecorded();
   return facts;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/trace/advise/anomalies.h"
 #include "tools/trace/advise/convolutions.h"
 #include "tools/trace/advise/slow_step_facts.h"
 #include "tools/trace/db/database_reader.h"
@@ -116,6 +117,7 @@ struct Facts {
   std::vector<int64_t> step_idle;        // of each of them, see ReadIdleOfSteps; empty: not known
   std::vector<SlowStepFacts> slow_steps;
   Convolutions convolutions;
+  Anomalies anomalies;
   std::optional<int64_t> processors;      // that the process may use
   std::optional<int64_t> shared_memory;   // bytes of /dev/shm
   std::optional<double> processor_limit;  // of its control group; nothing: none, or not known

@@ -30,8 +30,11 @@ CallChange OfCall(const WhatIf& what_if, uint32_t group) {
 bool HasGap(const WhatIf& what_if, uint32_t group, int64_t time) {
   return group >= what_if.gaps.size() || time > what_if.gaps[group];
 }
-double ShareOf(const WhatIf& what_if, uint32_t group) {
-  return group < what_if.work.size() ? std::clamp(what_if.work[group], 0.0, 1.0) : 1.0;
+double ShareIn(const std::vector<double>& shares, uint32_t group) {
+  return group < shares.size() ? std::clamp(shares[group], 0.0, 1.0) : 1.0;
+}
+int64_t PartOf(int64_t time, double share) {
+  return share < 1 ? static_cast<int64_t>(static_cast<double>(time) * share) : time;
 }
 
 StreamChange OfStream(const WhatIf& what_if, uint32_t group) {
@@ -54,6 +57,8 @@ void WhatIf::Add(const WhatIf& other) {
   for (size_t i = 0; i < other.calls.size(); ++i) calls[i] = std::max(calls[i], other.calls[i]);
   gaps.resize(std::max(gaps.size(), other.gaps.size()), 0);
   for (size_t i = 0; i < other.gaps.size(); ++i) gaps[i] = std::max(gaps[i], other.gaps[i]);
+  host.resize(std::max(host.size(), other.host.size()), 1.0);
+  for (size_t i = 0; i < other.host.size(); ++i) host[i] = std::min(host[i], other.host[i]);
   work.resize(std::max(work.size(), other.work.size()), 1.0);
   for (size_t i = 0; i < other.work.size(); ++i) work[i] = std::min(work[i], other.work[i]);
   streams.resize(std::max(streams.size(), other.streams.size()), StreamChange::kStays);
@@ -352,12 +357,12 @@ class Replay::Device {
   void Ask(uint32_t number, int64_t asked) {
     const Op& op = stretch_.ops[number];
     if (!aside_.empty() && op.before != kNone) aside_[number] = aside_[op.before];
-    const double share = ShareOf(what_if_, op.group);
+    const double share = ShareIn(what_if_.work, op.group);
     if (share == 0) {
       ends_[number] = behind_[number] = op.before != kNone ? behind_[op.before] : asked;
       return;
     }
-    const int64_t takes = share < 1 ? static_cast<int64_t>(static_cast<double>(op.time) * share) : op.time;
+    const int64_t takes = PartOf(op.time, share);
     const StreamChange change = OfStream(what_if_, op.group);
     if (change != StreamChange::kStays) return AskMoved(number, change, asked, takes);
     int64_t start = asked + op.latency;
@@ -414,6 +419,7 @@ int64_t Replay::Run(const Stretch& stretch, const WhatIf& what_if, Recording rec
     const CallChange change = piece.is_call ? OfCall(what_if, piece.group) : CallChange::kStays;
     int64_t time = recording == Recording::kGone ? piece.time - piece.recording : piece.time;
     if (!piece.is_call && !HasGap(what_if, piece.group, piece.time)) time = 0;
+    time = PartOf(time, ShareIn(what_if.host, piece.group));
     if (change == CallChange::kReturns) time = std::min(time, kReturnsAfter);
     if (change == CallChange::kGone) time = 0;
     device.Begin(i, now);

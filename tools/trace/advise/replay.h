@@ -57,10 +57,11 @@ enum class StreamChange : uint8_t { kStays, kAside, kAhead };
 struct WhatIf {
   std::vector<CallChange> calls;  // by the index of Facts::calls
   std::vector<int64_t> gaps;      // likewise: time of the host right before those calls is gone where it is no longer
+  std::vector<double> host;       // likewise: the share of the time in and right before those calls that stays, 0 to 1
   std::vector<double> work;       // by the index of Facts::work: the share of its time that stays, 0 to 1
   std::vector<StreamChange> streams;  // likewise
 
-  bool empty() const { return calls.empty() && gaps.empty() && work.empty() && streams.empty(); }
+  bool empty() const { return calls.empty() && gaps.empty() && host.empty() && work.empty() && streams.empty(); }
   // Both changes.
   void Add(const WhatIf& other);
 };

@@ -127,14 +127,21 @@ Loss LossOf(const Facts& facts, Cause cause) {
   return loss;
 }
 
+// Of the slow steps that are looked into: those that come late to a line that uploads batches.
+size_t LateForABatch(const Facts& facts) {
+  const std::vector<Place> uploads = UploadLines(facts);
+  return static_cast<size_t>(
+      std::count_if(facts.slow_steps.begin(), facts.slow_steps.end(), [&](const SlowStepFacts& slow) {
+        const auto& place = slow.step.place;
+        return place && place->before && Has(uploads, {place->file, place->line, place->function});
+      }));
+}
+
 // The loop's workers are others than those that it began with, twice over, and what it is late for is a batch.
 bool IsRemade(const Facts& facts, Cause cause) {
   const auto& workers = facts.tasks.workers;
-  if (cause != Cause::kHost || !workers || workers->most == 0 || workers->began < 2 * workers->most) return false;
-  const std::vector<Place> uploads = UploadLines(facts);
-  return std::any_of(facts.slow_steps.begin(), facts.slow_steps.end(), [&](const SlowStepFacts& slow) {
-    return slow.step.place && Has(uploads, {slow.step.place->file, slow.step.place->line, slow.step.place->function});
-  });
+  return cause == Cause::kHost && workers && workers->most != 0 && workers->began >= 2 * workers->most &&
+         LateForABatch(facts) > 0;
 }
 
 // `cause`: of most of it, where this is advice.
@@ -182,10 +189,23 @@ Verdict SlowSteps(const Facts& facts, Cause* cause_of_most) {
 
 }  // namespace
 
+LateBatches LateBatchesOf(const Facts& facts) {
+  Cause cause = Cause::kUnknown;
+  const Verdict verdict = SlowSteps(facts, &cause);
+  if (verdict.kind != Verdict::Kind::kAdvice || cause != Cause::kHost) return {};
+  if (IsRemade(facts, cause)) return {.of_others = *verdict.advice.cost};
+  if (2 * LateForABatch(facts) <= facts.slow_steps.size()) return {};
+  const auto [slow, longer, lost] = LossOf(facts, cause);
+  const int64_t usual = GapBefore(facts, UploadLines(facts)) - lost;
+  if (ShareOfStep(facts, facts.PerStep(usual)) < kLateShare) return {};
+  return {.steps = slow, .per_step = *verdict.advice.cost};
+}
+
 Verdict Stalls(const Facts& facts) {
   Cause cause = Cause::kUnknown;
   Verdict verdict = SlowSteps(facts, &cause);
-  return verdict.kind == Verdict::Kind::kAdvice && IsRemade(facts, cause) ? Verdict::Nothing() : verdict;
+  if (verdict.kind != Verdict::Kind::kAdvice) return verdict;
+  return IsRemade(facts, cause) || LateBatchesOf(facts).steps > 0 ? Verdict::Nothing() : verdict;
 }
 
 Verdict LoaderRemade(const Facts& facts) {

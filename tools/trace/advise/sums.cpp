@@ -47,6 +47,15 @@ std::vector<Place> ScalarLines(const Facts& facts) {
   return PlacesOf(waits, SIZE_MAX);
 }
 
+std::vector<PlaceSum> AnomalyLines(const Facts& facts) {
+  constexpr double kMany = 8;  // a step
+  std::vector<PlaceSum> sums = ByPlace(facts.calls, [](const CallGroup& group) {
+    return group.of_backward && IsCopyCall(group) && group.least == 1 && group.most == 1 && group.place.known();
+  });
+  std::erase_if(sums, [&](const PlaceSum& sum) { return facts.CountPerStep(sum.count) < kMany; });
+  return sums;
+}
+
 std::vector<PlaceSum> SmallCopyLines(const Facts& facts) {
   constexpr double kMany = 20;  // a step
   const std::vector<Place> scalars = ScalarLines(facts);

@@ -140,6 +140,8 @@ std::vector<Place> UploadLines(const Facts& facts);
 // Lines that copy at most 64 bytes and hold the step until they are there, with at least one wait in two steps, all of
 // them together: .item() and its like.
 std::vector<Place> ScalarLines(const Facts& facts);
+// Lines of the backward pass at which autograd fetches single bytes, eight a step or more: anomaly detection.
+std::vector<PlaceSum> AnomalyLines(const Facts& facts);
 // Lines that make twenty small copies a step or more, all of them together, without ScalarLines.
 std::vector<PlaceSum> SmallCopyLines(const Facts& facts);
 // Lines that each launch hundreds of short pointwise kernels a step: loops over tensors.
@@ -147,6 +149,9 @@ std::vector<PlaceSum> LoopLines(const Facts& facts);
 
 // A loader with no more workers than have a processor each, two of every rank's left for its own threads.
 std::string FewerWorkers(const Facts& facts, double processors);
+
+// Who waits for less of a step than this before it uploads a batch, does not wait for it.
+inline constexpr double kLateShare = 0.05;
 
 inline bool Has(const std::vector<Place>& places, const Place& place) {
   return std::find(places.begin(), places.end(), place) != places.end();

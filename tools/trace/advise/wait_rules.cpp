@@ -4,6 +4,7 @@
 
 #include "tools/trace/advise/changes.h"
 #include "tools/trace/advise/rules.h"
+#include "tools/trace/advise/stalls.h"
 #include "tools/trace/advise/sums.h"
 
 namespace slipstream::advise {
@@ -35,18 +36,6 @@ Advice AboutWaits(const Facts& facts, const Wanted& waits, const Noun& what) {
   advice.cost = AtMostIdle(facts, facts.PerStep(all.time));
   advice.confidence = facts.devices_recorded ? Confidence::kHigh : Confidence::kLow;
   return advice;
-}
-
-// What anomaly detection of PyTorch's does behind each function of the backward pass: it fetches one byte, whether
-// there is a NaN.
-bool FetchesOneByte(const CallGroup& group) {
-  return group.of_backward && IsCopyCall(group) && group.least == 1 && group.most == 1 && group.place.known();
-}
-std::vector<PlaceSum> AnomalyLines(const Facts& facts) {
-  constexpr double kMany = 8;  // a step
-  std::vector<PlaceSum> sums = ByPlace(facts.calls, FetchesOneByte);
-  std::erase_if(sums, [&](const PlaceSum& sum) { return facts.CountPerStep(sum.count) < kMany; });
-  return sums;
 }
 
 // Numbers that are read at these lines.
@@ -93,8 +82,28 @@ Verdict DetectsAnomalies(const Facts& facts) {
   if (sums.empty() || !facts.process->has_steps) return Verdict::Nothing();
   Advice advice = AboutNumbers(facts, PlacesOf(sums, SIZE_MAX));
   advice.finding = "Anomaly detection is on: behind each function of the backward pass the host waits for one byte.";
-  advice.evidence.emplace_back(
-      "not in the number: the kernels that look for NaN, and the stack trace of each function of the forward pass");
+  const Anomalies& anomalies = facts.anomalies;
+  const auto lines = PlacesOf(sums, SIZE_MAX);
+  ShrinkHost(
+      facts,
+      [&](const CallGroup& group) {
+        return group.of_backward && !IsCopyCall(group) && !IsWaitCall(group) && Has(lines, group.place);
+      },
+      anomalies.backward_stays, &advice.what_if);
+  ShrinkHost(
+      facts,
+      [&](const CallGroup& group) {
+        return group.of_step_thread && !IsCopyCall(group) && !IsWaitCall(group) &&
+               std::binary_search(anomalies.forward_sites.begin(), anomalies.forward_sites.end(), group.ids[1]);
+      },
+      anomalies.forward_stays, &advice.what_if);
+  if (anomalies.forward_stays < 1) {
+    advice.evidence.push_back(
+        "the host takes " + report::Time(anomalies.forward_launch) + " for a launch of the forward pass, and " +
+        report::Time(anomalies.backward_launch) +
+        " for one of the backward pass: what is more is taken for the stack trace of each function");
+  }
+  advice.evidence.emplace_back("not in the number: the time of the kernels that look for NaN");
   advice.change = "Switch it off when the NaN is found.";
   advice.snippet = "torch.autograd.set_detect_anomaly(False)";
   advice.scope = Scope::kSpecific;
@@ -149,8 +158,9 @@ Verdict WaitsForTheLoader(const Facts& facts) {
   if (longest == nullptr || !facts.process->has_steps) {
     return Verdict::Abstain("no line uploads batches, or no steps were found");
   }
-  const int64_t gap = facts.PerStep(longest->gap);
-  if (ShareOfStep(facts, gap) < 0.05) return Verdict::Nothing();
+  const LateBatches late = LateBatchesOf(facts);
+  const int64_t gap = facts.PerStep(longest->gap) - late.of_others;
+  if (ShareOfStep(facts, gap) < kLateShare) return Verdict::Nothing();
   Advice advice;
   advice.finding = "The loop waits for its data: before the batch is uploaded, nothing happens.";
   advice.evidence = {report::Time(gap) + " of a step (" + report::Percent(ShareOfStep(facts, gap), 1) +
@@ -160,6 +170,12 @@ Verdict WaitsForTheLoader(const Facts& facts) {
   TakeGaps(
       facts, [&](const CallGroup& group) { return group.of_step_thread && group.place == advice.places[0]; },
       &advice.what_if);
+  if (late.steps > 0) {
+    advice.of_slow_steps = late.per_step;
+    advice.evidence.push_back(report::Time(late.per_step) + EachStep(facts) + " of it because " +
+                              std::to_string(late.steps) + " of " + std::to_string(facts.step_times.size()) +
+                              " steps come later there than the others");
+  }
   advice.change = "Loader workers if there are none, or more of them; less work for each item.";
   advice.snippet = "DataLoader(..., num_workers=8, persistent_workers=True, prefetch_factor=4)";
   advice.confidence = facts.devices_recorded ? Confidence::kHigh : Confidence::kMedium;
