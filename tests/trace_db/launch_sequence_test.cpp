@@ -61,6 +61,17 @@ TEST_F(RepeatedStretchesTest, LayersAreNoSteps) {
   ExpectLength(2 + 4 * 96 + 7, 10);
 }
 
+// Fourteen of the sixteen rounds have most of a step, and of eight such stretches seven have all that comes with it.
+TEST_F(RepeatedStretchesTest, MostOfAStepIsNone) {
+  for (int step = 0; step < 200; ++step) {
+    Launch("ab");
+    Times(3, "cdefghijklmnopq");
+    Times(16, "stuvwxyzstuvwxyz12");
+    Launch("ABC");
+  }
+  ExpectLength(2 + 3 * 15 + 16 * 18 + 3, 198);
+}
+
 TEST_F(RepeatedStretchesTest, WhatIsLoggedNowAndThenIsNoStep) {
   for (int step = 0; step < 100; ++step) {
     Launch("abcdefghijklmnopqrstuvwxyzABCDEF");

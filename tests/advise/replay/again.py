@@ -39,7 +39,7 @@ def check_of(slipstream, folder, script, traces):
         return data, advice.well_tuned_is_wrong(faulty)
     fixed, fixed_place = asked(slipstream, folder, traces[1])
     done = kept.run(slipstream, "compare", place, fixed_place, "--json")
-    data |= {"fixed_findings": fixed, "comparison": json.loads(done.stdout) if done.returncode == 0 else None}
+    data |= {"fixed_findings": fixed, "comparison": json.loads(done.stdout) if done.returncode in (0, advice.TOO_FEW_STEPS) else None}
     rules, lines = advice.faults(script)
     data["row"] = row = advice.row_of(script, rules, faulty, data["comparison"])
     problems = [advice.first_is_wrong(faulty, rules, lines, script), *advice.problems_of(row, rules, faulty, fixed)]

@@ -1,6 +1,7 @@
 #include "tools/trace/db/launch_sequence.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 #include <unordered_set>
 #include <utility>
@@ -20,6 +21,8 @@ constexpr double kLikenessOfStretches = 0.9;
 constexpr size_t kMostOfOne = 16;
 constexpr size_t kStretchesSampled = 64;
 constexpr size_t kMostKinds = 256;
+// So many more are looked at than the shortest one.
+constexpr size_t kMostOthers = 64;
 constexpr size_t kMostLookedAt = size_t{1} << 15;
 // A stretch with so many times the usual number has other work in it.
 constexpr double kWithOthers = 1.5;
@@ -70,10 +73,11 @@ std::vector<size_t> Cuts(const std::vector<size_t>& at, size_t each) {
   return cuts;
 }
 
-// The middle ones are looked at: the first are the program's warm-up.
-bool AreSteps(std::span<const uint32_t> tokens, const std::vector<size_t>& cuts, const std::unordered_set<uint32_t>& of,
-              double share) {
-  if (cuts.size() <= kLeastStretches) return false;
+// How many of these stretches are unlike what a step is, of so many; nothing: they are none. The middle ones are looked
+// at: the first are the program's warm-up.
+std::optional<double> Unlike(std::span<const uint32_t> tokens, const std::vector<size_t>& cuts,
+                             const std::unordered_set<uint32_t>& of, double share) {
+  if (cuts.size() <= kLeastStretches) return std::nullopt;
   const size_t stretches = cuts.size() - 1;
   const size_t first = stretches > kStretchesSampled ? (stretches - kStretchesSampled) / 2 : 0;
   const size_t last = std::min(stretches, first + kStretchesSampled);
@@ -87,10 +91,10 @@ bool AreSteps(std::span<const uint32_t> tokens, const std::vector<size_t>& cuts,
     }
     const bool has_most = static_cast<double>(seen) >= share * static_cast<double>(of.size());
     const bool is_alike = before.empty() || BagLikeness(before, bag) >= kLikenessOfStretches;
-    if (!(has_most && is_alike) && ++unlike > (last - first) / 4) return false;
+    if (!(has_most && is_alike) && ++unlike > (last - first) / 4) return std::nullopt;
     before = std::move(bag);
   }
-  return true;
+  return static_cast<double>(unlike) / static_cast<double>(last - first);
 }
 
 struct Candidate {
@@ -114,10 +118,26 @@ std::optional<Candidate> Shortest(std::span<const uint32_t> tokens, const std::v
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return std::tuple(b.stretches, a.kind, a.each) < std::tuple(a.stretches, b.kind, b.each);
   });
-  for (const Candidate& candidate : candidates) {
-    if (AreSteps(tokens, Cuts(kinds[candidate.kind].at, candidate.each), of, share)) return candidate;
+  const auto unlike = [&](const Candidate& candidate) {
+    return Unlike(tokens, Cuts(kinds[candidate.kind].at, candidate.each), of, share);
+  };
+  std::optional<double> least;
+  auto found = candidates.begin();
+  for (; found != candidates.end() && !(least = unlike(*found)); ++found) continue;
+  if (found == candidates.end()) return std::nullopt;
+  // What comes once in a stretch tells its length best.
+  auto best = found;
+  size_t others = 0;
+  for (auto other = std::next(found); other != candidates.end() && *least > 0 && others < kMostOthers; ++other) {
+    if (2 * other->stretches <= found->stretches) break;
+    if (other->each != 1) continue;
+    ++others;
+    if (const auto of_other = unlike(*other); of_other && *of_other < *least) {
+      best = other;
+      least = of_other;
+    }
   }
-  return std::nullopt;
+  return *best;
 }
 
 // Whether a stretch is made of stretches that have most of what it has: an epoch of steps, and an evaluation.
