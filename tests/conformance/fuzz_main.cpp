@@ -26,6 +26,7 @@
 
 #include "tests/conformance/allocators.h"
 #include "tests/conformance/device.h"
+#include "tests/conformance/stuck.h"
 
 namespace conformance {
 namespace {
@@ -471,5 +472,6 @@ int main(int argc, char** argv) {
     std::fputs("fuzz [--seed N] [--steps N] [--threads N] [--streams N]\n", stderr);
     return 2;
   }
+  conformance::EndIfStuck();
   return conformance::Run(options);
 }

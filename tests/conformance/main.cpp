@@ -1,30 +1,15 @@
-// Runs the tests. A rule that is broken may show as a hang, so there is an end to it.
+// Runs the tests.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
-#include <thread>
 
 #include "tests/conformance/device.h"
-
-namespace {
-
-// Prints and leaves as a failed test does.
-void LimitTime() {
-  std::thread([] {
-    std::this_thread::sleep_for(std::chrono::seconds(100));
-    std::fputs("stuck\n", stderr);
-    _exit(1);
-  }).detach();
-}
-
-}  // namespace
+#include "tests/conformance/stuck.h"
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   if (!GTEST_FLAG_GET(list_tests)) {
-    LimitTime();
+    conformance::EndIfStuck();
     std::printf("device: %s\n", conformance::Simulated() ? "simulated" : "a GPU");
   }
   return RUN_ALL_TESTS();

@@ -52,7 +52,7 @@ def checks(suite):
             result = suite.command(f"conformance.{version}.{streams}", argv, env=env, timeout=PROGRAM_SECONDS)
             lines = result.stdout.decode(errors="replace").strip().splitlines()
             counts = [line for line in lines if line.endswith(" crashed")]
-            data["lines"] = lines[-40:]
+            data["lines"] = lines[-400:]
             if result.timed_out:
                 raise Failed("did not end in time")
             if result.status != 0 or not counts:

@@ -8,6 +8,9 @@ import os
 
 from .harness import Failed, Skipped
 
+# Writes a trace for tools/dev/bench/trace_build.py, and measures nothing itself.
+NO_BENCHMARKS = {"trace_spool"}
+
 
 def run(suite, path):
     def check(data):
@@ -36,6 +39,8 @@ def none(_data):
 def checks(suite):
     folder = suite.build / "bench"
     programs = sorted(
-        path for path in folder.glob("*") if path.is_file() and os.access(path, os.X_OK) and ".so" not in path.name
+        path
+        for path in folder.glob("*")
+        if path.is_file() and os.access(path, os.X_OK) and ".so" not in path.name and path.name not in NO_BENCHMARKS
     )
     return [(f"bench.{path.name}", run(suite, path)) for path in programs] or [("bench", none)]
