@@ -7,23 +7,16 @@
 
 #include "tools/trace/advise/facts.h"
 #include "tools/trace/advise/sums.h"
-#include "tools/trace/db/bounded.h"
 #include "tools/trace/report/call_kind.h"
 #include "tools/trace/report/distribution.h"
 #include "tools/trace/report/steps.h"
+#include "tools/trace/run/calls.h"
+#include "tools/trace/run/names.h"
 
 namespace slipstream::advise {
 namespace {
 
 using report::CallKind;
-
-struct CallRow {
-  int64_t start = 0;
-  int64_t end = 0;
-  int64_t site = 0;
-  int64_t bytes = 0;
-  CallKind kind = CallKind::kOther;
-};
 
 double ShareOf(int64_t part, int64_t all) {
   return all > 0 ? std::clamp(static_cast<double>(part) / static_cast<double>(all), 0.0, 1.0) : 1;
@@ -32,12 +25,12 @@ double ShareOf(int64_t part, int64_t all) {
 // Of one thread of the backward pass.
 class Backward {
  public:
-  void Add(const CallRow& call) {
+  void Add(const run::Call& call, CallKind kind) {
     const int64_t before = last_end_.value_or(call.start);
     const int64_t time = std::max(call.end, before) - before;
     report::AddTo(&all_, time);
-    const bool is_answer = was_question_ && call.kind == CallKind::kSynchronize;
-    was_question_ = call.kind == CallKind::kCopy && call.bytes == 1;
+    const bool is_answer = was_question_ && kind == CallKind::kSynchronize;
+    was_question_ = kind == CallKind::kCopy && call.bytes == 1;
     last_end_ = std::max(call.end, before);
     if (was_question_) {
       ++questions_;
@@ -48,7 +41,7 @@ class Backward {
     }
     if (is_answer) report::AddTo(&asked_, time);
     if (was_question_ || is_answer) report::AddTo(&gone_, time);
-    if (call.kind != CallKind::kLaunch) return;
+    if (kind != CallKind::kLaunch) return;
     begins_[since_++ % kKernels] = before;
     ++launches_;
   }
@@ -87,13 +80,13 @@ class Forward {
     last_end_.reset();
   }
   void End() { is_on_ = false; }
-  void Add(const CallRow& call) {
+  void Add(const run::Call& call, CallKind kind) {
     if (!is_on_) return;
     const int64_t before = last_end_.value_or(call.start);
     last_end_ = std::max(call.end, before);
     Site& site = sites_[call.site];
     report::AddTo(&site.time, *last_end_ - before);
-    site.launches += call.kind == CallKind::kLaunch ? 1 : 0;
+    site.launches += kind == CallKind::kLaunch ? 1 : 0;
   }
   // `usual`: ns of a launch without stack traces.
   void Tell(int64_t usual, Anomalies* found) const {
@@ -120,15 +113,6 @@ class Forward {
   std::map<int64_t, Site> sites_;
 };
 
-CallKind KindOfName(trace_db::DatabaseReader* reader, int64_t id, std::map<int64_t, CallKind>* kinds) {
-  const auto [at, is_new] = kinds->try_emplace(id, CallKind::kOther);
-  if (is_new) {
-    trace_db::Question name(*reader, "SELECT value FROM StringIds WHERE id = ?1");
-    if (name.Bind(1, id).Next()) at->second = report::KindOf(report::PlainName(name.Text(0)));
-  }
-  return at->second;
-}
-
 }  // namespace
 
 Anomalies ReadAnomalies(trace_db::DatabaseReader* reader, const Facts& facts) {
@@ -141,30 +125,23 @@ Anomalies ReadAnomalies(trace_db::DatabaseReader* reader, const Facts& facts) {
   std::map<int64_t, Backward> threads;
   for (const int64_t thread : facts.backward_threads) threads[thread];
   Forward forward;
-  std::map<int64_t, CallKind> kinds;
+  run::Names names(reader);
   size_t at = 0;
   bool begun = false;
-  trace_db::Question row(*reader,
-                         "SELECT r.start, r.\"end\", r.nameId, c.siteId, c.thread, c.bytes FROM SLIPSTREAM_CALLS c "
-                         "JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON r.correlationId = c.correlationId "
-                         "WHERE c.processId = ?1 ORDER BY r.start");
-  for (row.Bind(1, facts.process->process); row.Next();) {
-    CallRow call = {.start = trace_db::BoundedTime(row.Number(0))};
-    call.end = trace_db::BoundedEnd(call.start, row.Number(1));
+  for (run::Calls calls(reader, facts.process->process, steps.front().start, steps.back().end); calls.Next();) {
+    const run::Call& call = calls.now();
     for (; at < steps.size() && steps[at].end <= call.start; ++at) begun = false;
     if (at == steps.size()) break;
     if (call.start < steps[at].start) continue;
     if (!begun) forward.Begin();
     begun = true;
-    call.site = row.Number(3);
-    call.bytes = trace_db::BoundedCount(row.Number(5));
-    call.kind = KindOfName(reader, row.Number(2), &kinds);
-    if (const auto thread = threads.find(row.Number(4)); thread != threads.end()) {
+    const CallKind kind = report::KindOf(report::PlainName(names.TextOf(call.function)));
+    if (const auto thread = threads.find(call.thread); thread != threads.end()) {
       forward.End();
-      thread->second.Add(call);
-    } else if (row.Number(4) == facts.process->step_thread) {
+      thread->second.Add(call, kind);
+    } else if (call.thread == facts.process->step_thread) {
       for (auto& [number, backward] : threads) backward.End();
-      forward.Add(call);
+      forward.Add(call, kind);
     }
   }
   int64_t own = 0;

@@ -1,13 +1,14 @@
 // Whether a program has searched for algorithms of its convolutions, as torch.backends.cudnn.benchmark does: kernels of
 // several names run at a line at first, and never again.
 //
-// Threading, errors: as the reader.
+// Threading: pure functions.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string_view>
 
-#include "tools/trace/db/database_reader.h"
 #include "tools/trace/report/report.h"
 
 namespace slipstream::advise {
@@ -21,6 +22,14 @@ struct Convolutions {
 // By the names of NVIDIA's libraries and of CUTLASS.
 bool IsConvolution(std::string_view kernel);
 
-Convolutions ReadConvolutions(trace_db::DatabaseReader* reader, const report::ProcessReport& process);
+// Kernels of one name whose calls are at one line, of the whole run.
+struct KernelsOfLine {
+  std::string_view name;
+  int64_t site = 0;
+  int64_t first = 0;  // when they began
+  int64_t last = 0;
+};
+// `kernels`: a name may have several of a line.
+Convolutions FindConvolutions(const report::ProcessReport& process, std::span<const KernelsOfLine> kernels);
 
 }  // namespace slipstream::advise

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -16,6 +17,9 @@
 #include "tools/trace/report/distribution.h"
 #include "tools/trace/report/format.h"
 #include "tools/trace/report/steps.h"
+#include "tools/trace/run/calls.h"
+#include "tools/trace/run/device_work.h"
+#include "tools/trace/run/names.h"
 #include "tracer/spool/process_facts.h"
 #include "tracer/spool/task_record.h"
 
@@ -155,49 +159,65 @@ class BackwardThreads {
 
 class FactsReading {
  public:
-  FactsReading(DatabaseReader* reader, Facts* facts) : reader_(*reader), facts_(*facts) {
-    if (!reader_.HasTable("SLIPSTREAM_PROCESSES")) return;
-    Question row(reader_, "SELECT globalPid FROM SLIPSTREAM_PROCESSES WHERE processId = ?1");
-    if (row.Bind(1, facts_.process->process).Next()) global_pid_ = row.NumberIfKnown(0);
-  }
+  FactsReading(DatabaseReader* reader, Facts* facts) : reader_(*reader), names_(reader), facts_(*facts) {}
 
-  void Calls() {
-    std::map<CallKey, CallGroup> groups;
+  // `replay`: null, or it gets them too, by their numbers in `groups`.
+  void Calls(ReplayReading* replay) {
     BackwardThreads backward(&reader_, *facts_.process);
     Measured measured(*facts_.process);
     const int64_t step_thread = facts_.process->step_thread;
-    Question row(reader_,
-                 "SELECT r.start, r.\"end\", r.nameId, c.siteId, d.decisionId, c.thread, c.bytes "
-                 "FROM SLIPSTREAM_CALLS c JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON r.correlationId = c.correlationId "
-                 "LEFT JOIN SLIPSTREAM_DECISIONS d ON d.correlationId = c.correlationId WHERE c.processId = ?1 "
-                 "ORDER BY r.start");
+    std::map<CallKey, uint32_t> numbers;
+    std::vector<CallGroup> groups;
     int64_t all_until = std::numeric_limits<int64_t>::max();  // of any thread; at first, nobody knows
-    for (row.Bind(1, facts_.process->process); row.Next();) {
-      const int64_t start = trace_db::BoundedTime(row.Number(0));
-      const int64_t end = trace_db::BoundedEnd(start, row.Number(1));
-      const int64_t pause = all_until < start ? start - all_until : 0;
-      all_until = all_until == std::numeric_limits<int64_t>::max() ? end : std::max(all_until, end);
-      if (!measured.Has(start)) continue;
-      const bool mine = !facts_.process->has_steps || row.Number(5) == step_thread;
-      backward.Add(row.Number(5), mine, start, end);
-      const int64_t thread = mine ? kStepThread : backward.IsOne(row.Number(5)) ? row.Number(5) : kOtherThread;
-      CallGroup& group = groups[{row.Number(2), row.Number(3), row.Number(4), thread}];
-      Count(trace_db::BoundedCount(row.Number(6)), end - start, &group.calls, &group);
+    for (run::Calls calls(&reader_, facts_.process->process); calls.Next();) {
+      const run::Call& call = calls.now();
+      const int64_t pause = all_until < call.start ? call.start - all_until : 0;
+      all_until = all_until == std::numeric_limits<int64_t>::max() ? call.end : std::max(all_until, call.end);
+      if (!measured.Has(call.start)) {
+        if (replay != nullptr) replay->LeaveOut(call);
+        continue;
+      }
+      const bool mine = !facts_.process->has_steps || call.thread == step_thread;
+      backward.Add(call.thread, mine, call.start, call.end);
+      const int64_t thread = mine ? kStepThread : backward.IsOne(call.thread) ? call.thread : kOtherThread;
+      const auto [number, is_new] = numbers.try_emplace({call.function, call.site, call.decision, thread}, groups.size());
+      if (is_new) groups.emplace_back();
+      CallGroup& group = groups[number->second];
+      Count(call.bytes, call.end - call.start, &group.calls, &group);
+      if (replay != nullptr) replay->Add(call, number->second);
       if (pause < kPause) continue;
       ++group.pauses;
       report::AddTo(&group.pause_time, pause);
     }
     facts_.backward_threads = backward.Found();
-    for (auto& [key, group] : ByKind(&groups)) {
-      group.function = report::PlainName(TextOf(std::get<0>(key)));
-      group.place = PlaceOf(std::get<1>(key));
-      group.decision = TextOf(std::get<2>(key));
+    call_groups_.resize(groups.size());
+    std::map<CallKey, std::vector<uint32_t>> kinds;
+    for (const auto& [key, number] : numbers) kinds[KindOf(key)].push_back(number);
+    for (const auto& [key, of_kind] : kinds) {
+      CallGroup group = groups[of_kind.front()];
+      for (size_t i = 1; i < of_kind.size(); ++i) AddGroup(groups[of_kind[i]], &group);
+      for (const uint32_t number : of_kind) call_groups_[number] = static_cast<uint32_t>(facts_.calls.size());
+      group.function = report::PlainName(names_.TextOf(std::get<0>(key)));
+      group.place = names_.LineOf(std::get<1>(key));
+      group.decision = names_.TextOf(std::get<2>(key));
       group.of_step_thread = std::get<3>(key) == kStepThread;
       group.of_backward = std::get<3>(key) == kBackwardThreads;
       group.ids = {std::get<0>(key), std::get<1>(key), std::get<2>(key)};
       facts_.calls.push_back(std::move(group));
     }
   }
+  // Of kernels whose calls are in the trace.
+  Convolutions FindConvolutions() {
+    std::vector<KernelsOfLine> kernels;
+    for (const auto& [key, when] : kernels_) {
+      kernels.push_back(
+          {.name = names_.TextOf(key.first), .site = key.second, .first = when.first, .last = when.second});
+    }
+    return advise::FindConvolutions(*facts_.process, kernels);
+  }
+  // Indices of Facts::calls, by the numbers that a replay got; and of Facts::work.
+  const std::vector<uint32_t>& call_groups() const { return call_groups_; }
+  const std::vector<uint32_t>& work_groups() const { return work_groups_; }
 
   // Whoever comes in nine of ten steps comes first in the first tenth: no other is kept in mind.
   void SameUploads() {
@@ -245,49 +265,49 @@ class FactsReading {
     for (const auto& [key, copy] : one) {
       const Seen& line = lines[std::get<0>(key)];
       if (10 * copy.steps < 9 * line.steps || line.bytes == 0) continue;
-      facts_.same_uploads.push_back({.place = PlaceOf(std::get<0>(key)),
+      facts_.same_uploads.push_back({.place = names_.LineOf(std::get<0>(key)),
                                      .steps = copy.steps,
                                      .known_steps = line.steps,
                                      .share = static_cast<double>(copy.bytes) / static_cast<double>(line.bytes)});
     }
   }
 
-  // `columns`: name, kind of copy, of copies whether they are of pageable memory and of kernels whether they compute in
-  // double precision, bytes.
-  void Work(const char* table, const std::string& columns, const std::string& source) {
-    if (!reader_.HasTable(table)) return;
+  void Work(run::WorkKind kind, ReplayReading* replay) {
     using Key = std::tuple<int64_t, int64_t, int64_t, bool, int64_t>;  // device, name, copy, pageable, site
-    std::map<Key, WorkGroup> groups;
+    std::map<Key, uint32_t> numbers;
+    std::vector<WorkGroup> groups;
+    const auto before = static_cast<uint32_t>(work_groups_.size());
     Measured measured(*facts_.process);
-    // Work whose call is not in the trace is the process's as well, of no line.
-    const std::string unattributed = reader_.HasColumn(table, "globalPid") && global_pid_
-                                         ? " OR c.processId IS NULL AND w.globalPid = " + std::to_string(*global_pid_)
-                                         : "";
-    Question row(reader_, "SELECT w.start, w.\"end\", w.deviceId, " + columns + ", c.siteId FROM " + table +
-                              " w LEFT JOIN SLIPSTREAM_CALLS c ON c.correlationId = w.correlationId WHERE "
-                              "(c.processId = ?1" +
-                              unattributed + ") ORDER BY w.start");
-    for (row.Bind(1, facts_.process->process); row.Next();) {
-      const int64_t start = trace_db::BoundedTime(row.Number(0));
-      if (!measured.Has(start)) continue;
-      const int64_t end = trace_db::BoundedEnd(start, row.Number(1));
-      const bool is_kernel = source == "kernel";
-      const bool flag = row.Number(5) != 0;
-      WorkGroup& group = groups[{row.Number(2), row.Number(3), row.Number(4), !is_kernel && flag, row.Number(7)}];
-      Count(trace_db::BoundedCount(row.Number(6)), end - start, &group.count, &group);
-      if (is_kernel && flag) report::AddTo(&group.double_time, end - start);
+    for (run::DeviceWork works(&reader_, facts_.process->process, kind); works.Next();) {
+      const run::Work& work = works.now();
+      const Key key = {work.device, work.kernel, work.copy_kind, work.is_pageable, work.site};
+      const auto [number, is_new] = numbers.try_emplace(key, groups.size());
+      if (is_new) groups.emplace_back();
+      if (replay != nullptr) replay->Add(work, before + number->second);
+      if (kind == run::WorkKind::kKernel && work.has_call) {
+        const auto [seen, is_first] = kernels_.try_emplace({work.kernel, work.site}, work.start, work.start);
+        seen->second.second = work.start;
+      }
+      if (!measured.Has(work.start)) continue;
+      WorkGroup& group = groups[number->second];
+      Count(work.bytes, work.end - work.start, &group.count, &group);
+      if (work.is_double) report::AddTo(&group.double_time, work.end - work.start);
     }
-    for (auto& [key, group] : groups) {
+    work_groups_.resize(before + groups.size(), Replay::kNone);
+    for (const auto& [key, number] : numbers) {
+      WorkGroup& group = groups[number];
+      if (group.count == 0) continue;
       group.device = std::get<0>(key);
-      if (source == "kernel") group.kernel = TextOf(std::get<1>(key));
+      group.kernel = names_.TextOf(std::get<1>(key));
       group.copy_kind = std::get<2>(key);
       group.pageable = std::get<3>(key);
-      group.place = PlaceOf(std::get<4>(key));
+      group.place = names_.LineOf(std::get<4>(key));
       group.ids = {std::get<1>(key), std::get<4>(key)};
       group.count = static_cast<uint64_t>(facts_.OfMeasuredSteps(static_cast<int64_t>(group.count)));
       group.bytes = facts_.OfMeasuredSteps(group.bytes);
       group.time = facts_.OfMeasuredSteps(group.time);
       group.double_time = facts_.OfMeasuredSteps(group.double_time);
+      work_groups_[before + number] = static_cast<uint32_t>(facts_.work.size());
       facts_.work.push_back(std::move(group));
     }
   }
@@ -299,16 +319,11 @@ class FactsReading {
   static constexpr int64_t kBackwardThreads = -2;
   static constexpr int64_t kOtherThread = -3;
 
-  // Threads of autograd's, which have groups of their own until it is known which of them work for the steps.
-  std::map<CallKey, CallGroup> ByKind(std::map<CallKey, CallGroup>* groups) const {
-    std::map<CallKey, CallGroup> sums;
-    for (auto& [key, group] : *groups) {
-      auto [function, site, decision, thread] = key;
-      if (thread >= 0) thread = IsBackwardThread(facts_, thread) ? kBackwardThreads : kOtherThread;
-      const auto [sum, is_new] = sums.try_emplace({function, site, decision, thread}, std::move(group));
-      if (!is_new) AddGroup(group, &sum->second);
-    }
-    return sums;
+  // Threads of autograd's have groups of their own until it is known which of them work for the steps.
+  CallKey KindOf(CallKey key) const {
+    int64_t& thread = std::get<3>(key);
+    if (thread >= 0) thread = IsBackwardThread(facts_, thread) ? kBackwardThreads : kOtherThread;
+    return key;
   }
   static void AddGroup(const CallGroup& group, CallGroup* sum) {
     sum->calls += group.calls;
@@ -319,30 +334,12 @@ class FactsReading {
     sum->pauses += group.pauses;
     report::AddTo(&sum->pause_time, group.pause_time);
   }
-  std::string TextOf(int64_t id) {
-    const auto [text, is_new] = texts_.try_emplace(id);
-    if (is_new && id != 0) {
-      Question row(reader_, "SELECT value FROM StringIds WHERE id = ?1");
-      if (row.Bind(1, id).Next()) text->second = row.Text(0);
-    }
-    return text->second;
-  }
-  Place PlaceOf(int64_t site) {
-    const auto [place, is_new] = places_.try_emplace(site);
-    if (is_new && site != 0) {
-      Question row(reader_, "SELECT file, line, function FROM SLIPSTREAM_SITES WHERE siteId = ?1");
-      if (row.Bind(1, site).Next()) {
-        place->second = {std::string(row.Text(0)), row.NumberIfKnown(1), std::string(row.Text(2))};
-      }
-    }
-    return place->second;
-  }
-
   DatabaseReader& reader_;
+  run::Names names_;
   Facts& facts_;
-  std::optional<int64_t> global_pid_;
-  std::map<int64_t, std::string> texts_;
-  std::map<int64_t, Place> places_;
+  std::vector<uint32_t> call_groups_;
+  std::vector<uint32_t> work_groups_;
+  std::map<std::pair<int64_t, int64_t>, std::pair<int64_t, int64_t>> kernels_;  // by name and site: first and last
 };
 
 }  // namespace
@@ -397,27 +394,20 @@ Facts ReadFacts(DatabaseReader* reader, const report::Report& report, size_t pro
   for (const report::DeviceReport& device : facts.process->devices) {
     facts.devices_recorded = facts.devices_recorded || device.kernels != 0;
   }
+  if (!run::Calls::AreIn(reader)) return facts;
   FactsReading reading(reader, &facts);
-  for (const char* const table :
-       {"SLIPSTREAM_CALLS", "SLIPSTREAM_DECISIONS", "SLIPSTREAM_SITES", "CUPTI_ACTIVITY_KIND_RUNTIME", "StringIds"}) {
-    if (!reader->HasTable(table)) return facts;
-  }
-  reading.Calls();
+  std::optional<ReplayReading> replay = ReplayReading::Of(facts);
+  ReplayReading* const replayed = replay ? &*replay : nullptr;
+  reading.Calls(replayed);
   ReadRecordingCost(reader, *facts.process, &facts.calls);
+  if (replay) replay->CallsAreOf(reading.call_groups());
   reading.SameUploads();
-  // A short name has no template, so functors of PyTorch's are in the other one alone.
-  const std::string is_double = reader->HasColumn("CUPTI_ACTIVITY_KIND_KERNEL", "demangledName")
-                                    ? "w.demangledName IN (SELECT id FROM StringIds WHERE value GLOB '*<double*' OR "
-                                      "value GLOB 'dgemm*' OR value GLOB '*_dgemm*' OR value GLOB '*_d884*' OR value "
-                                      "GLOB '*f64f64*')"
-                                    : "0";
-  reading.Work("CUPTI_ACTIVITY_KIND_KERNEL", "w.shortName, -1, " + is_double + ", 0", "kernel");
-  // srcKind and dstKind: 0 is pageable memory (ENUM_CUDA_MEM_KIND).
-  const bool has_kinds = reader->HasColumn("CUPTI_ACTIVITY_KIND_MEMCPY", "srcKind") &&
-                         reader->HasColumn("CUPTI_ACTIVITY_KIND_MEMCPY", "dstKind");
-  const std::string pageable = has_kinds ? "w.srcKind = 0 OR w.dstKind = 0" : "0";
-  reading.Work("CUPTI_ACTIVITY_KIND_MEMCPY", "0, w.copyKind, " + pageable + ", w.bytes", "copy");
-  reading.Work("CUPTI_ACTIVITY_KIND_MEMSET", "0, -1, 0, w.bytes", "set");
+  for (const run::WorkKind kind : {run::WorkKind::kKernel, run::WorkKind::kCopy, run::WorkKind::kSet}) {
+    reading.Work(kind, replayed);
+  }
+  facts.convolutions = reading.FindConvolutions();
+  if (replay) facts.replay = replay->Take(reading.work_groups());
+  if (facts.replay != nullptr) facts.recording = facts.replay->Recorded() - facts.replay->Unrecorded();
   if (reader->HasTable("SLIPSTREAM_FACTS")) {
     Question row(*reader, "SELECT key, value FROM SLIPSTREAM_FACTS WHERE processId = ?1");
     for (row.Bind(1, facts.process->process); row.Next();) {
@@ -446,10 +436,7 @@ Facts ReadFacts(DatabaseReader* reader, const report::Report& report, size_t pro
   }
   if (facts.devices_recorded) facts.step_idle = ReadIdleOfSteps(reader, *facts.process);
   facts.slow_steps = ReadSlowSteps(reader, *facts.process);
-  facts.convolutions = ReadConvolutions(reader, *facts.process);
   facts.anomalies = ReadAnomalies(reader, facts);
-  facts.replay = ReadReplay(reader, facts);
-  if (facts.replay != nullptr) facts.recording = facts.replay->Recorded() - facts.replay->Unrecorded();
   return facts;
 }
 

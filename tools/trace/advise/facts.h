@@ -16,19 +16,13 @@
 #include "tools/trace/advise/slow_step_facts.h"
 #include "tools/trace/db/database_reader.h"
 #include "tools/trace/report/report.h"
+#include "tools/trace/run/names.h"
 
 namespace slipstream::advise {
 
 class Replay;
 
-// A line of the program; none: not known.
-struct Place {
-  std::string file;
-  std::optional<int64_t> line;
-  std::string function;
-  bool known() const { return !file.empty(); }
-  bool operator==(const Place&) const = default;
-};
+using Place = run::Line;
 
 // From here on the host is not on its way to the next call any more, but does something of its own.
 inline constexpr int64_t kPause = 2'000'000;

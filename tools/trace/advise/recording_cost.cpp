@@ -8,14 +8,12 @@
 #include <utility>
 
 #include "tools/trace/advise/replay_reader.h"
-#include "tools/trace/db/bounded.h"
 #include "tools/trace/report/distribution.h"
 #include "tools/trace/report/steps.h"
+#include "tools/trace/run/calls.h"
 
 namespace slipstream::advise {
 namespace {
-
-using trace_db::Question;
 
 // Calls of either kind.
 constexpr size_t kStepsThatTell = 20;
@@ -43,21 +41,15 @@ void ReadRecordingCost(trace_db::DatabaseReader* reader, const report::ProcessRe
     if (WaitsOf(group) == Replay::Waits::kNever) durations.try_emplace(key_of(group));
   }
   auto step = process.steps.begin();
-  Question row(*reader,
-               "SELECT r.start, r.\"end\", r.nameId, d.decisionId, c.thread "
-               "FROM SLIPSTREAM_CALLS c JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON r.correlationId = c.correlationId "
-               "LEFT JOIN SLIPSTREAM_DECISIONS d ON d.correlationId = c.correlationId WHERE c.processId = ?1 "
-               "ORDER BY r.start");
-  for (row.Bind(1, process.process); row.Next();) {
-    const int64_t start = trace_db::BoundedTime(row.Number(0));
-    while (step != process.steps.end() && step->end <= start) ++step;
+  for (run::Calls rows(reader, process.process); rows.Next();) {
+    const run::Call& call = rows.now();
+    while (step != process.steps.end() && step->end <= call.start) ++step;
     if (step == process.steps.end()) break;
     const bool recorded = step->use == report::StepUse::kMeasured;
-    if (start < step->start || !(recorded || step->before_devices)) continue;
-    const auto at = durations.find(Key(row.Number(2), row.Number(3), row.Number(4) == process.step_thread));
+    if (call.start < step->start || !(recorded || step->before_devices)) continue;
+    const auto at = durations.find(Key(call.function, call.decision, call.thread == process.step_thread));
     if (at == durations.end()) continue;
-    (recorded ? at->second.recorded : at->second.unrecorded)
-        .push_back(trace_db::BoundedEnd(start, row.Number(1)) - start);
+    (recorded ? at->second.recorded : at->second.unrecorded).push_back(call.end - call.start);
   }
   std::map<Key, int64_t> added;
   for (auto& [key, both] : durations) added[key] = AddedTo(std::move(both));
