@@ -180,7 +180,8 @@ class FactsReading {
       const bool mine = !facts_.process->has_steps || call.thread == step_thread;
       backward.Add(call.thread, mine, call.start, call.end);
       const int64_t thread = mine ? kStepThread : backward.IsOne(call.thread) ? call.thread : kOtherThread;
-      const auto [number, is_new] = numbers.try_emplace({call.function, call.site, call.decision, thread}, groups.size());
+      const auto [number, is_new] =
+          numbers.try_emplace({call.function, call.site, call.decision, thread}, groups.size());
       if (is_new) groups.emplace_back();
       CallGroup& group = groups[number->second];
       Count(call.bytes, call.end - call.start, &group.calls, &group);

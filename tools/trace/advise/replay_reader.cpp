@@ -139,8 +139,7 @@ void ReplayReading::LeaveOutBystanders() {
     for (size_t i = 0; i < askers_[at].size(); ++i) {
       const Replay::Call& call = stretches_[at].calls[i];
       const CallGroup& group = facts_->calls[call.group];
-      const bool works =
-          IsLaunchCall(group) || IsCopyCall(group) || group.function.find("Memset") != std::string::npos;
+      const bool works = IsLaunchCall(group) || IsCopyCall(group) || group.function.find("Memset") != std::string::npos;
       if (works || call.waits != Replay::Waits::kNever) at_work.insert(askers_[at][i].thread);
     }
   }

@@ -14,6 +14,8 @@
 #include "tools/trace/report/distribution.h"
 #include "tools/trace/report/kernel_name.h"
 #include "tools/trace/report/steps.h"
+#include "tools/trace/run/device_work.h"
+#include "tools/trace/run/names.h"
 
 namespace slipstream::advise {
 namespace {
@@ -158,17 +160,12 @@ std::vector<int64_t> ReadIdleOfSteps(DatabaseReader* reader, const report::Proce
   for (const char* const table : {"SLIPSTREAM_CALLS", "SLIPSTREAM_PROCESSES", "StringIds"}) {
     if (!reader->HasTable(table)) return {};
   }
-  std::optional<int64_t> global_pid;
-  Question pid(*reader, "SELECT globalPid FROM SLIPSTREAM_PROCESSES WHERE processId = ?1");
-  if (pid.Bind(1, process.process).Next()) global_pid = pid.NumberIfKnown(0);
-  Question name(*reader, "SELECT value FROM StringIds WHERE id = ?1");
+  const std::optional<int64_t> global_pid = run::GlobalPidOf(reader, process.process);
+  run::Names names(reader);
   std::map<int64_t, bool> communicates;
   const auto is_communication = [&](int64_t id) {
     const auto [at, is_new] = communicates.try_emplace(id, false);
-    if (is_new && id != 0) {
-      name.Again();
-      at->second = name.Bind(1, id).Next() && report::NamesCommunication(name.Text(0));
-    }
+    if (is_new && id != 0) at->second = report::NamesCommunication(names.TextOf(id));
     return at->second;
   };
   std::vector<int64_t> idle;

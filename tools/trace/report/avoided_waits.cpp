@@ -64,8 +64,8 @@ std::string Wanted(DatabaseReader* reader) { return AnythingSkipped(reader) ? As
 
 }  // namespace
 
-AvoidedWaits::AvoidedWaits(DatabaseReader* reader, ProcessTable* table, DecisionNames* decisions)
-    : reader_(*reader), table_(*table), decisions_(*decisions), work_(reader, Wanted(reader)) {
+AvoidedWaits::AvoidedWaits(DatabaseReader* reader, ProcessTable* table, run::Names* names, DecisionNames* decisions)
+    : table_(*table), names_(*names), decisions_(*decisions), work_(reader, Wanted(reader)) {
   for (const ProcessReport& report : table->processes) {
     Process& process = processes_.emplace_back();
     process.known = report.devices_recorded && !report.unwatched_everywhere;
@@ -82,15 +82,6 @@ AvoidedWaits::AvoidedWaits(DatabaseReader* reader, ProcessTable* table, Decision
     if (context[at] && *context[at] != row.Number(1)) processes_[at].work.SeveralContexts();
     context[at] = row.Number(1);
   }
-}
-
-const std::string& AvoidedWaits::NameOf(int64_t function) {
-  const auto [at, is_new] = functions_.try_emplace(function);
-  if (is_new) {
-    Question row(reader_, "SELECT value FROM StringIds WHERE id = ?");
-    if (row.Bind(1, function).Next()) at->second = row.Text(0);
-  }
-  return at->second;
 }
 
 void AvoidedWaits::WorkUpTo(int64_t time) {
@@ -117,7 +108,7 @@ void AvoidedWaits::AddWork() {
   const StreamHandle handle(row.Number(10), row.Number(9));
   if (of_graph) {
     work.AddFor(handle, end);
-  } else if (NamesItsStream(NameOf(row.Number(7))) && !decisions_.Of(row.Number(11)).uses_other_streams) {
+  } else if (NamesItsStream(names_.TextOf(row.Number(7))) && !decisions_.Of(row.Number(11)).uses_other_streams) {
     work.Is(handle, stream);
   }
 }

@@ -25,13 +25,14 @@
 #include "tools/trace/report/processes.h"
 #include "tools/trace/report/rows.h"
 #include "tools/trace/report/stream_work.h"
+#include "tools/trace/run/names.h"
 
 namespace slipstream::report {
 
 class AvoidedWaits {
  public:
   // Steps are chosen.
-  AvoidedWaits(trace_db::DatabaseReader* reader, ProcessTable* table, DecisionNames* decisions);
+  AvoidedWaits(trace_db::DatabaseReader* reader, ProcessTable* table, run::Names* names, DecisionNames* decisions);
 
   struct Call {
     int64_t thread = 0;
@@ -83,13 +84,11 @@ class AvoidedWaits {
   static void PassEnds(Process* process, int64_t time);
   void FinishBound(size_t process, AheadReport* report);
   void AddWork();
-  const std::string& NameOf(int64_t function);
 
-  trace_db::DatabaseReader& reader_;
   ProcessTable& table_;
+  run::Names& names_;
   DecisionNames& decisions_;
   std::deque<Process> processes_;
-  std::unordered_map<int64_t, std::string> functions_;
   Rows work_;
   bool has_work_ = false;  // pieces of work were read
 };

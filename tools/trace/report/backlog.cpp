@@ -48,7 +48,8 @@ std::optional<Interval> WaitSince(DatabaseReader* reader, const ProcessReport& p
   for (const char* const name : {"SLIPSTREAM_CALLS", "SLIPSTREAM_DECISIONS", trace_db::kRuntime.name}) {
     if (!reader->HasTable(name)) return std::nullopt;
   }
-  DecisionNames decisions(reader);
+  run::Names names(reader);
+  DecisionNames decisions(&names);
   Question row(*reader,
                "SELECT r.start, r.\"end\", s.value, d.decisionId FROM SLIPSTREAM_CALLS c JOIN "
                "CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId) JOIN StringIds s ON s.id = r.nameId LEFT JOIN "

@@ -20,8 +20,7 @@ bool UsesOtherStreams(std::string_view decision) {
 const DecisionNames::Known& DecisionNames::Of(int64_t id) {
   const auto [at, is_new] = known_.try_emplace(id);
   if (is_new) {
-    trace_db::Question row(reader_, "SELECT value FROM StringIds WHERE id = ?");
-    if (row.Bind(1, id).Next()) at->second.name = row.Text(0);
+    at->second.name = names_.TextOf(id);
     at->second.makes_it_return = report::MakesItReturn(at->second.name);
     at->second.skips_the_wait = SkipsTheWait(at->second.name);
     at->second.uses_other_streams = UsesOtherStreams(at->second.name);

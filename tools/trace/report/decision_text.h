@@ -8,7 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "tools/trace/db/database_reader.h"
+#include "tools/trace/run/names.h"
 
 namespace slipstream::report {
 
@@ -31,14 +31,14 @@ class DecisionNames {
     bool uses_other_streams = false;
   };
 
-  explicit DecisionNames(trace_db::DatabaseReader* reader) : reader_(*reader) {}
+  explicit DecisionNames(run::Names* names) : names_(*names) {}
 
   const Known& Of(int64_t id);
   const std::string& NameOf(int64_t id) { return Of(id).name; }
   bool MakesItReturn(int64_t id) { return Of(id).makes_it_return; }
 
  private:
-  trace_db::DatabaseReader& reader_;
+  run::Names& names_;
   std::unordered_map<int64_t, Known> known_;
 };
 

@@ -10,6 +10,7 @@
 
 #include "tools/trace/db/bounded.h"
 #include "tools/trace/report/distribution.h"
+#include "tools/trace/run/names.h"
 #include "tracer/base/call_detail.h"
 
 namespace slipstream::report {
@@ -139,7 +140,7 @@ constexpr char kEvents[] =
 
 class Reading {
  public:
-  Reading(DatabaseReader* reader, ProcessReport* process) : reader_(reader), process_(*process) {}
+  Reading(DatabaseReader* reader, ProcessReport* process) : reader_(reader), names_(reader), process_(*process) {}
 
   void FindPeaks() {
     Ledger ledger;
@@ -321,15 +322,14 @@ class Reading {
       HolderReport& one = held.holders.emplace_back();
       one.library = LibraryOf(holder.second);
       one.sum = sum;
-      Question line(*reader_, "SELECT file, line, function FROM SLIPSTREAM_SITES WHERE siteId = ?1");
-      if (holder.first == 0 || !line.Bind(1, holder.first).Next()) continue;
-      one.known = true;
-      one.file = line.Text(0);
-      one.line = line.NumberIfKnown(1);
-      one.function = line.Text(2);
+      const run::Line& line = names_.LineOf(holder.first);
+      one.known = line.known();
+      one.file = line.file;
+      one.line = line.line;
+      one.function = line.function;
     }
     for (const auto& [library, sum] : by_library) held.libraries.emplace_back(LibraryOf(library), sum);
-    for (const auto& [function, sum] : by_function) held.functions.emplace_back(TextOf(function), sum);
+    for (const auto& [function, sum] : by_function) held.functions.emplace_back(names_.TextOf(function), sum);
     for (auto* const sums : {&held.libraries, &held.functions}) {
       std::sort(sums->begin(), sums->end(), [](const auto& a, const auto& b) {
         return a.second.bytes != b.second.bytes ? a.second.bytes > b.second.bytes : a.first < b.first;
@@ -344,26 +344,17 @@ class Reading {
     }
   }
 
-  std::string TextOf(int64_t id) {
-    const auto [text, is_new] = texts_.try_emplace(id);
-    if (is_new) {
-      Question row(*reader_, "SELECT value FROM StringIds WHERE id = ?1");
-      if (row.Bind(1, id).Next()) text->second = row.Text(0);
-    }
-    return text->second;
-  }
-
   // The dynamic linker has no name for the program itself.
   std::string LibraryOf(int64_t id) {
     if (id == 0) return "";
-    std::string path = TextOf(id);
+    std::string path = names_.TextOf(id);
     return path.empty() ? process_.executable : path;
   }
 
   DatabaseReader* const reader_;
+  run::Names names_;
   ProcessReport& process_;
   std::map<int64_t, Draft> drafts_;  // by device
-  std::unordered_map<int64_t, std::string> texts_;
 };
 
 }  // namespace

@@ -25,6 +25,7 @@
 #include "tools/trace/report/rows.h"
 #include "tools/trace/report/slow_steps.h"
 #include "tools/trace/report/wall_report.h"
+#include "tools/trace/run/names.h"
 
 namespace slipstream::report {
 namespace {
@@ -41,20 +42,6 @@ constexpr size_t kKernelsKept = 50;
 // What a query answers while work is pending is no failure (cudaErrorNotReady, CUDA_ERROR_NOT_READY).
 constexpr int64_t kNotReady = 600;
 constexpr int64_t kWithinDevice = 8;  // of ENUM_CUDA_MEMCPY_OPER
-
-// Texts of StringIds, asked for once each.
-class Strings {
- public:
-  explicit Strings(DatabaseReader* reader) : row_(*reader, "SELECT value FROM StringIds WHERE id = ?") {}
-
-  std::string Of(int64_t id) {
-    row_.Again();
-    return row_.Bind(1, id).Next() ? std::string(row_.Text(0)) : "";
-  }
-
- private:
-  Question row_;
-};
 
 struct SiteSum {
   int64_t site = 0;  // siteId; 0: no line is known
@@ -185,10 +172,10 @@ class Pass {
         options_(options),
         table_(*table),
         report_(*report),
-        strings_(reader),
+        names_(reader),
         infos_(*reader),
-        decisions_(reader),
-        avoided_(reader, table, &decisions_) {
+        decisions_(&names_),
+        avoided_(reader, table, &names_, &decisions_) {
     for (ProcessReport& process : table->processes) {
       const size_t number = sums_.size();
       sums_.emplace_back(&process, number, table->drops[number], table->pauses[number]);
@@ -218,7 +205,7 @@ class Pass {
   const ReportOptions& options_;
   ProcessTable& table_;
   Report& report_;
-  Strings strings_;
+  run::Names names_;
   const trace_db::Devices infos_;
   DecisionNames decisions_;
   AvoidedWaits avoided_;
@@ -271,7 +258,7 @@ ProcessSum* Pass::OfDevice(const Question& row, int column) {
 const Function& Pass::FunctionOf(int64_t name) {
   const auto [at, is_new] = functions_.try_emplace(name);
   if (is_new) {
-    const std::string text = strings_.Of(name);
+    const std::string text = names_.TextOf(name);
     at->second = {std::string(PlainName(text)), KindOf(text), Waits(text)};
   }
   return at->second;
@@ -355,7 +342,7 @@ void Pass::TakeDecisionEvents() {
 
 bool Pass::Communicates(int64_t kernel_name) {
   const auto [known, is_new] = communicates_.try_emplace(kernel_name, false);
-  if (is_new) known->second = NamesCommunication(strings_.Of(kernel_name));
+  if (is_new) known->second = NamesCommunication(names_.TextOf(kernel_name));
   return known->second;
 }
 
@@ -457,9 +444,6 @@ void Pass::FinishSteps(ProcessSum* sum) {
 }
 
 void Pass::FinishSites(ProcessSum* sum) {
-  Question line(reader_, reader_.HasTable("SLIPSTREAM_SITES")
-                             ? "SELECT file, line, function FROM SLIPSTREAM_SITES WHERE siteId = ?"
-                             : "SELECT NULL, NULL, NULL WHERE ? IS NULL");
   for (size_t i = 0; i < sum->sites.size(); ++i) {
     const SiteSum& from = sum->sites[i];
     const int64_t time = from.of_step_thread ? sum->sweep.SiteTime(i) : from.time;
@@ -472,13 +456,11 @@ void Pass::FinishSites(ProcessSum* sum) {
     site.bytes = from.bytes;
     site.time = time;
     site.gap = gap;
-    line.Again();
-    if (from.site != 0 && line.Bind(1, from.site).Next()) {
-      site.known = true;
-      site.file = line.Text(0);
-      site.line = line.NumberIfKnown(1);
-      site.function = line.Text(2);
-    }
+    const run::Line& line = names_.LineOf(from.site);
+    site.known = line.known();
+    site.file = line.file;
+    site.line = line.line;
+    site.function = line.function;
     for (const auto& [name, calls] : from.functions) site.functions.push_back({FunctionOf(name).name, calls});
     std::sort(site.functions.begin(), site.functions.end(),
               [](const auto& a, const auto& b) { return a.calls != b.calls ? a.calls > b.calls : a.name < b.name; });
@@ -494,12 +476,12 @@ void Pass::FinishSites(ProcessSum* sum) {
 void Pass::FinishKernels(const DeviceSum& from, DeviceReport* device) {
   std::map<std::string, KernelReport> by_name;
   for (const auto& [name, kernel] : from.names) {
-    const std::string text = strings_.Of(kernel.short_name);
+    const std::string text = names_.TextOf(kernel.short_name);
     KernelReport& one = by_name[text];
     one.name = text;
     one.launches += kernel.launches;
     AddTo(&one.time, kernel.time);
-    if (!NamesTensorCores(text) && !NamesTensorCores(strings_.Of(name))) continue;
+    if (!NamesTensorCores(text) && !NamesTensorCores(names_.TextOf(name))) continue;
     one.tensor_cores = true;
     AddTo(&device->tensor_core_time, kernel.time);
   }
@@ -524,7 +506,7 @@ void Pass::FinishDevices(ProcessSum* sum) {
         IdleLinesOf(&reader_, sum->sweep.idle_lines(i), device.times.idle, sum->sites.size(), [&](size_t at) {
           return SiteKey{.site = sum->sites[at].site, .of_step_thread = sum->sites[at].of_step_thread};
         });
-    device.kernel_lines = from.lines.Finish(&reader_, [&](int64_t name) { return strings_.Of(name); });
+    device.kernel_lines = from.lines.Finish(&reader_, [&](int64_t name) { return names_.TextOf(name); });
     device.kernels = from.kernels;
     device.kernel_time = from.kernel_time;
     if (from.info != nullptr) device.name = from.info->name;

@@ -11,6 +11,7 @@
 #include "tools/trace/db/bounded.h"
 #include "tools/trace/db/schema.h"
 #include "tools/trace/report/call_kind.h"
+#include "tools/trace/run/names.h"
 #include "tracer/base/python_lines.h"
 
 namespace slipstream::report {
@@ -155,11 +156,11 @@ void TakeRefused(DatabaseReader* reader, ProcessReport* process) {
 }
 
 std::string SiteText(DatabaseReader* reader, int64_t site) {
-  Question row(*reader, "SELECT file, line, function FROM SLIPSTREAM_SITES WHERE siteId = ?");
-  if (!row.Bind(1, site).Next()) return "";
-  std::string text(row.Text(0));
-  if (const auto line = row.NumberIfKnown(1)) text += ":" + std::to_string(*line);
-  if (!row.Text(2).empty()) text += " (" + std::string(row.Text(2)) + ")";
+  run::Names names(reader);
+  const run::Line& line = names.LineOf(site);
+  std::string text = line.file;
+  if (line.line) text += ":" + std::to_string(*line.line);
+  if (!line.function.empty()) text += " (" + line.function + ")";
   return text;
 }
 

@@ -17,6 +17,7 @@
 #include "tools/trace/report/distribution.h"
 #include "tools/trace/report/processes.h"
 #include "tools/trace/report/rows.h"
+#include "tools/trace/run/names.h"
 
 namespace slipstream::report {
 namespace {
@@ -141,7 +142,7 @@ struct Process {
 
 class ProgramRanges {
  public:
-  ProgramRanges(DatabaseReader* reader, ProcessTable* table) : reader_(*reader), table_(*table) {
+  ProgramRanges(DatabaseReader* reader, ProcessTable* table) : reader_(*reader), names_(reader), table_(*table) {
     for (size_t i = 0; i < table->processes.size(); ++i) {
       processes_.emplace_back(&table->processes[i], table->step_global_tid[i]);
     }
@@ -185,11 +186,6 @@ class ProgramRanges {
     }
   }
 
-  std::string NameOf(int64_t id) {
-    Question row(reader_, "SELECT value FROM StringIds WHERE id = ?");
-    return row.Bind(1, id).Next() ? std::string(row.Text(0)) : "";
-  }
-
   // Nothing: it has no room.
   std::optional<size_t> NumberOf(Process* process, const Question& row) {
     std::tuple<int64_t, int64_t, std::string> key = {row.Number(5), row.Number(3),
@@ -198,7 +194,7 @@ class ProgramRanges {
     if (process->sums.size() >= kRangeNamesMost) return std::nullopt;
     const size_t number = process->sums.size();
     RangeReport& sum = process->sums.emplace_back();
-    sum.name = row.IsNull(3) ? std::get<2>(key) : NameOf(row.Number(3));
+    sum.name = row.IsNull(3) ? std::get<2>(key) : names_.TextOf(row.Number(3));
     process->keys.emplace_back(row.Number(5), row.Number(3));
     process->numbers.emplace(std::move(key), number);
     return number;
@@ -220,7 +216,7 @@ class ProgramRanges {
     const bool measured = process->measured.Has(start);
     if (process->steps.contains({start, end})) {
       if (row.IsNull(3)) return false;  // it stands for a step, in every database
-      if (const auto name = trace_db::StepNameOf(NameOf(row.Number(3)))) {
+      if (const auto name = trace_db::StepNameOf(names_.TextOf(row.Number(3)))) {
         process->step_names.insert(name->base);
         return false;
       }
@@ -270,7 +266,7 @@ class ProgramRanges {
     while (row.Next()) {
       const int64_t index = table_.OfGlobal(row.Number(2));
       if (index < 0 || &table_.processes[static_cast<size_t>(index)] != &process) continue;
-      return row.IsNull(0) ? std::string(row.Text(1)) : NameOf(row.Number(0));
+      return row.IsNull(0) ? std::string(row.Text(1)) : names_.TextOf(row.Number(0));
     }
     return "domain " + std::to_string(domain);
   }
@@ -298,6 +294,7 @@ class ProgramRanges {
   }
 
   DatabaseReader& reader_;
+  run::Names names_;
   ProcessTable& table_;
   std::deque<Process> processes_;
   bool kernels_known_ = false;

@@ -8,6 +8,7 @@
 
 #include "tools/trace/db/bounded.h"
 #include "tools/trace/report/call_kind.h"
+#include "tools/trace/run/names.h"
 
 namespace slipstream::report {
 namespace {
@@ -86,11 +87,7 @@ class Drawing {
  public:
   // `is_only`: there is no other process, and device work is its own whoever it says it is of.
   Drawing(DatabaseReader* reader, const ProcessReport& process, bool is_only, Timeline* timeline)
-      : reader_(*reader),
-        process_(process),
-        is_only_(is_only),
-        timeline_(*timeline),
-        name_(*reader, "SELECT value FROM StringIds WHERE id = ?") {}
+      : reader_(*reader), process_(process), is_only_(is_only), timeline_(*timeline), names_(reader) {}
 
   void Draw() {
     if (reader_.HasTable("CUPTI_ACTIVITY_KIND_RUNTIME") && reader_.HasTable("SLIPSTREAM_CALLS")) Calls();
@@ -122,14 +119,6 @@ class Drawing {
     const auto [at, is_new] = lanes_.try_emplace(key, Lane{lane, {timeline_.start, timeline_.end}});
     at->second.items.Add(start, end, kind, name);
   }
-  const std::string& Name(int64_t id) {
-    const auto [at, is_new] = names_.try_emplace(id);
-    if (is_new) {
-      name_.Again();
-      if (name_.Bind(1, id).Next()) at->second = name_.Text(0);
-    }
-    return at->second;
-  }
   const std::string& ThreadName(int64_t thread) {
     const auto [at, is_new] = threads_.try_emplace(thread);
     if (is_new) {
@@ -148,7 +137,7 @@ class Drawing {
     row.Bind(1, timeline_.end).Bind(2, timeline_.start).Bind(3, process_.process);
     while (row.Next()) {
       const int64_t thread = row.Number(3);
-      const std::string& name = Name(row.Number(2));
+      const std::string& name = names_.TextOf(row.Number(2));
       Add({thread == process_.step_thread ? 0 : 1, {thread, 0}}, ThreadName(thread),
           trace_db::BoundedTime(row.Number(0)), trace_db::BoundedTime(row.Number(1)), static_cast<int>(KindOf(name)),
           std::string(PlainName(name)));
@@ -177,7 +166,7 @@ class Drawing {
     row.Bind(1, timeline_.end).Bind(2, timeline_.start);
     while (row.Next()) {
       const auto kind = static_cast<int>(row.Number(5));
-      const std::string name = kind == kTimelineKernel ? Name(row.Number(4)) : CopyName(row.Number(4));
+      const std::string name = kind == kTimelineKernel ? names_.TextOf(row.Number(4)) : CopyName(row.Number(4));
       Add({2, {row.Number(2), row.Number(3)}},
           "GPU " + std::to_string(row.Number(2)) + ", stream " + std::to_string(row.Number(3)),
           trace_db::BoundedTime(row.Number(0)), trace_db::BoundedTime(row.Number(1)), kind, name);
@@ -197,8 +186,7 @@ class Drawing {
   const ProcessReport& process_;
   const bool is_only_;
   Timeline& timeline_;
-  Question name_;
-  std::unordered_map<int64_t, std::string> names_;
+  run::Names names_;
   std::unordered_map<int64_t, std::string> threads_;
   std::map<Key, Lane> lanes_;
 };

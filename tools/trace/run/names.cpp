@@ -11,7 +11,7 @@ Names::Names(trace_db::DatabaseReader* reader) {
 
 const std::string& Names::TextOf(int64_t id) {
   const auto [text, is_new] = texts_.try_emplace(id);
-  if (is_new && id != 0 && text_) {
+  if (is_new && text_) {
     text_->Again();
     if (text_->Bind(1, id).Next()) text->second = text_->Text(0);
   }
