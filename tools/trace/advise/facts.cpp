@@ -389,11 +389,13 @@ Facts ReadFacts(DatabaseReader* reader, const report::Report& report, size_t pro
   Facts facts;
   facts.report = &report;
   facts.process = &report.processes[process];
-  for (const report::Step& step : facts.process->steps) {
-    if (step.use == report::StepUse::kMeasured) facts.step_times.push_back(facts.process->TimeOf(step));
-  }
   for (const report::DeviceReport& device : facts.process->devices) {
     facts.devices_recorded = facts.devices_recorded || device.kernels != 0;
+  }
+  for (const report::Step& step : facts.process->steps) {
+    if (step.use != report::StepUse::kMeasured) continue;
+    facts.step_times.push_back(facts.process->TimeOf(step));
+    if (facts.devices_recorded) facts.step_idle.push_back(step.idle);
   }
   if (!run::Calls::AreIn(reader)) return facts;
   FactsReading reading(reader, &facts);
@@ -435,7 +437,6 @@ Facts ReadFacts(DatabaseReader* reader, const report::Report& report, size_t pro
                  "FROM TARGET_INFO_GPU");
     if (row.Next() && row.Number(0) == row.Number(1)) facts.compute_capability = row.NumberIfKnown(0);
   }
-  if (facts.devices_recorded) facts.step_idle = ReadIdleOfSteps(reader, *facts.process);
   facts.slow_steps = ReadSlowSteps(reader, *facts.process);
   facts.anomalies = ReadAnomalies(reader, facts);
   return facts;

@@ -108,7 +108,8 @@ struct Facts {
   bool devices_recorded = false;         // kernels of the measured time are in the trace
   std::optional<int64_t> device_memory;  // bytes of the largest device; nothing: not known
   std::vector<int64_t> step_times;       // of the measured steps
-  std::vector<int64_t> step_idle;        // of each of them, see ReadIdleOfSteps; empty: not known
+  // Of each of them, report::Step::idle: ranks wait for each other in kernels that communicate. Empty: not known.
+  std::vector<int64_t> step_idle;
   std::vector<SlowStepFacts> slow_steps;
   Convolutions convolutions;
   Anomalies anomalies;

@@ -56,9 +56,12 @@ ReplayReading::ReplayReading(const Facts& facts, const std::vector<report::Step>
   for (const Interval& time : report::MeasuredTime(steps)) {
     stretches_.push_back({.time = time, .calls = {}, .work = {}});
   }
+  size_t calls = 0;
   for (const report::Step& step : steps) {
     if (const size_t at = StretchOf(step.start); at < stretches_.size()) stretches_[at].steps.push_back(step.start);
+    calls += step.calls + step.calls_elsewhere;
   }
+  calls_.reserve(calls);
   askers_.resize(stretches_.size());
 }
 

@@ -3,19 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string_view>
 
 #include "tools/trace/db/bounded.h"
 #include "tools/trace/report/call_kind.h"
 #include "tools/trace/report/distribution.h"
-#include "tools/trace/report/kernel_name.h"
 #include "tools/trace/report/steps.h"
-#include "tools/trace/run/device_work.h"
-#include "tools/trace/run/names.h"
 
 namespace slipstream::advise {
 namespace {
@@ -131,61 +126,7 @@ void CompareKernels(const Kernels& usual, const Kernels& slow, SlowStepFacts* fa
   facts->all_kernels = alike >= kMost * all;
 }
 
-// Device work of a process in the order of its starts: start, end, number of a kernel's name. Of a process whose number
-// is ?1.
-std::string WorkSql(DatabaseReader* reader, std::optional<int64_t> global_pid) {
-  std::string sql;
-  for (const char* const table :
-       {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"}) {
-    if (!reader->HasTable(table)) continue;
-    const bool is_kernel = reader->HasColumn(table, "shortName");
-    sql += std::string(sql.empty() ? "" : " UNION ALL ") + "SELECT w.start AS s, w.\"end\", " +
-           (is_kernel ? "w.shortName" : "0") + " FROM " + table +
-           " w LEFT JOIN SLIPSTREAM_CALLS c ON c.correlationId = w.correlationId WHERE c.processId = ?1";
-    if (global_pid && reader->HasColumn(table, "globalPid")) {
-      sql += " OR c.processId IS NULL AND w.globalPid = " + std::to_string(*global_pid);
-    }
-  }
-  return sql + " ORDER BY s";
-}
-
 }  // namespace
-
-std::vector<int64_t> ReadIdleOfSteps(DatabaseReader* reader, const report::ProcessReport& process) {
-  std::vector<report::Interval> steps;
-  for (const report::Step& step : process.steps) {
-    if (step.use == report::StepUse::kMeasured) steps.push_back({step.start, step.end});
-  }
-  if (steps.empty() || !reader->HasTable("CUPTI_ACTIVITY_KIND_KERNEL")) return {};
-  for (const char* const table : {"SLIPSTREAM_CALLS", "SLIPSTREAM_PROCESSES", "StringIds"}) {
-    if (!reader->HasTable(table)) return {};
-  }
-  const std::optional<int64_t> global_pid = run::GlobalPidOf(reader, process.process);
-  run::Names names(reader);
-  std::map<int64_t, bool> communicates;
-  const auto is_communication = [&](int64_t id) {
-    const auto [at, is_new] = communicates.try_emplace(id, false);
-    if (is_new && id != 0) at->second = report::NamesCommunication(names.TextOf(id));
-    return at->second;
-  };
-  std::vector<int64_t> idle;
-  for (const report::Interval& step : steps) idle.push_back(step.end - step.start);
-  size_t first = 0;  // of the steps: those before it have ended
-  int64_t covered = std::numeric_limits<int64_t>::min();
-  Question row(*reader, WorkSql(reader, global_pid));
-  for (row.Bind(1, process.process); row.Next();) {
-    const int64_t start = trace_db::BoundedTime(row.Number(0));
-    const int64_t end = trace_db::BoundedEnd(start, row.Number(1));
-    if (is_communication(row.Number(2))) continue;
-    const int64_t from = std::max(start, covered);
-    covered = std::max(covered, end);
-    while (first < steps.size() && steps[first].end <= from) ++first;
-    for (size_t i = first; i < steps.size() && steps[i].start < end; ++i) {
-      idle[i] -= std::max<int64_t>(0, std::min(end, steps[i].end) - std::max(from, steps[i].start));
-    }
-  }
-  return idle;
-}
 
 std::vector<SlowStepFacts> ReadSlowSteps(DatabaseReader* reader, const report::ProcessReport& process) {
   std::vector<SlowStepFacts> list;

@@ -28,8 +28,4 @@ struct SlowStepFacts {
 // In their order.
 std::vector<SlowStepFacts> ReadSlowSteps(trace_db::DatabaseReader* reader, const report::ProcessReport& process);
 
-// Of each measured step: for how long no device was at work, kernels that communicate left out, in which ranks wait for
-// each other. Empty: what the devices did is not recorded.
-std::vector<int64_t> ReadIdleOfSteps(trace_db::DatabaseReader* reader, const report::ProcessReport& process);
-
 }  // namespace slipstream::advise

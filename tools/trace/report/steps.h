@@ -52,6 +52,7 @@ struct Step {
   uint64_t calls = 0;            // that began in it, of its thread
   uint64_t calls_elsewhere = 0;  // of other threads
   int64_t communication = 0;     // ns in which a kernel that communicates ran on any device
+  int64_t idle = 0;              // ns in which no device computed, copied or set memory
   int64_t backlog = 0;           // ns from its end until the devices had done what was asked for by then (backlog.h)
   int64_t work_time = 0;         // ns from the end of what was asked for before it to the end of what was by its end
 

@@ -66,9 +66,12 @@ void Sweep::Visit(int64_t from, int64_t to) {
   const Tag* const other = other_threads_.At(from);
   const Part part = own != nullptr ? PartOf(own->kind) : other != nullptr ? Part::kElsewhere : Part::kOutside;
   bool communicating = false;
+  bool working = false;
   for (Device& device : devices_) {
     device.communicating.To(from);
+    device.computing.To(from);
     communicating = communicating || device.communicating.any();
+    working = working || device.computing.any() || device.copies.At(from) != nullptr;
   }
   Leave(from);
   Enter(to);
@@ -78,6 +81,7 @@ void Sweep::Visit(int64_t from, int64_t to) {
     if (start >= end) continue;
     steps_[i].parts[static_cast<size_t>(part)] += end - start;
     if (communicating) steps_[i].communication += end - start;
+    if (!working) steps_[i].idle += end - start;
   }
   while (first_window_ < measured_.size() && measured_[first_window_].end <= from) ++first_window_;
   for (size_t i = first_window_; i < measured_.size() && measured_[i].start < to; ++i) {
