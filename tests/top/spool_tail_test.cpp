@@ -213,6 +213,45 @@ TEST_F(SpoolTailTest, StepsThatTheProgramNames) {
   EXPECT_EQ(view.steps->how, "NVTX ranges \"train step\"");
 }
 
+// Two models in turn, whose data lies on the device: no line brings a batch, and none comes once in a step.
+TEST_F(SpoolTailTest, StepsByWhatIsLaunched) {
+  spool_->Site(4, "train.py", 30, "step");
+  const auto steps = [&](uint64_t first_ns, int count) {
+    for (int i = 0; i < count; ++i) {
+      const uint64_t at = first_ns + static_cast<uint64_t>(i) * 100 * kMs;
+      spool_->Pass(at);
+      std::vector<TraceRecord> calls;
+      for (const uint64_t part : {0, 1, 2, 3, 4}) {
+        calls.push_back(Call(at + part * 10 * kMs, kMs, 1, part % 2 == 0 ? 2 : 4));
+      }
+      spool_->Records(1, calls);
+    }
+    spool_->Pass(first_ns + static_cast<uint64_t>(count) * 100 * kMs);
+    spool_->Flush();
+  };
+  const auto tail = Open();
+  steps(1000 * kSecond, 50);
+  EXPECT_TRUE(tail->ReadOn(kAll));
+  const TraceView early = tail->Look({});
+  ASSERT_TRUE(early.steps);
+  EXPECT_EQ(early.steps->how,
+            "each about 5 launches, copies and sets that come again, the first of them at train.py:20");
+  EXPECT_EQ(early.steps->median_ns, 100 * kMs);
+  EXPECT_GE(early.steps->seen, 45U);
+  // Those that ended since are added.
+  steps(1005 * kSecond, 50);
+  EXPECT_TRUE(tail->ReadOn(kAll));
+  const TraceView late = tail->Look({});
+  ASSERT_TRUE(late.steps);
+  EXPECT_EQ(late.steps->median_ns, 100 * kMs);
+  EXPECT_GE(late.steps->seen, early.steps->seen + 45);
+  EXPECT_LE(late.steps->seen, 100U);
+  // A line that brings a batch is asked before.
+  Steps(1010 * kSecond, 300);
+  EXPECT_TRUE(tail->ReadOn(kAll));
+  EXPECT_EQ(tail->Look({}).steps->how, "each from train.py:10");
+}
+
 // Kernels on two streams, half a second of each second; the device's clock is 5 s ahead.
 TEST_F(SpoolTailTest, HowBusyTheDeviceWas) {
   constexpr uint64_t kAhead = 5 * kSecond;

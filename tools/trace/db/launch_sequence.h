@@ -30,6 +30,12 @@ namespace slipstream::trace_db {
 // Empty: there are none, or fewer than five.
 std::vector<size_t> RepeatedStretches(std::span<const uint32_t> tokens);
 
+// Of steps that were found by the line that begins one, and by launches: whether there are about as many of both, or
+// both are about as long. Then the line tells more.
+constexpr bool LineTellsMore(uint64_t by_launches, uint64_t by_line) {
+  return 10 * (by_launches > by_line ? by_launches : by_line) <= 11 * (by_launches < by_line ? by_launches : by_line);
+}
+
 // Whether a function of this name launches, copies or sets.
 bool AsksForWork(std::string_view function);
 

@@ -108,10 +108,7 @@ void FindSteps(const StepFinder& finder, const std::function<bool(uint64_t)>& lo
   if (survey->step_line && survey->step_line->copies) return;
   survey->step_launches = FindLaunches(survey->path, look, survey->bytes);
   if (survey->step_launches && survey->step_line) {
-    const size_t by_launches = survey->step_launches->steps.size();
-    const size_t by_line = survey->step_line->visits;
-    const bool alike = 10 * std::max(by_launches, by_line) <= 11 * std::min(by_launches, by_line);
-    if (alike) {
+    if (LineTellsMore(survey->step_launches->steps.size(), survey->step_line->visits)) {
       survey->step_launches.reset();
     } else {
       survey->step_line.reset();

@@ -6,7 +6,11 @@
 // like the loop at first may have been its preparation. The calls that led to it are kept, so that no steps are lost
 // when the line is found late.
 //
-// Memory: what StepFinder takes, kMostRecent calls, kMostNames kinds of ranges.
+// Where that line brings no batch to the device, steps are looked for by launches too (LaunchSequence), among the last
+// kMostRecent calls and no more than once in a second: what of them ended since is added to those that were found
+// before. Where both find steps of about one length, the line tells more.
+//
+// Memory: what StepFinder takes, kMostRecent calls and kernels, kMostNames kinds of ranges.
 // Threading: an object belongs to one thread.
 // Ownership: the reader must outlive it.
 #pragma once
@@ -19,6 +23,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tools/trace/db/launch_sequence.h"
 #include "tools/trace/db/step_cutter.h"
 #include "tools/trace/db/step_finder.h"
 #include "tools/trace/top/step_history.h"
@@ -35,7 +40,7 @@ class StepWatch {
 
   // Each record, in the reader's order.
   void Add(const tracer::SpoolRecord& record);
-  // Looks for the line that begins a step, where that is worth it. After a number of records, not after each.
+  // Looks for what a step is, where that is worth it. After a number of records, not after each.
   void Find();
 
   // Null: no steps are known.
@@ -50,10 +55,20 @@ class StepWatch {
     int64_t start;
     int64_t end;
     uint64_t copied;
+    uint16_t function;
+    uint32_t correlation;
+  };
+  struct Function {
+    bool copies = false;
+    bool asks_for_work = false;
+    bool is_graph = false;
   };
   void AddCall(const tracer::SpoolRecord& record);
   void AddRange(const tracer::SpoolRecord& record);
   void Cut(const Call& call);
+  void FindLine();
+  void FindLaunches();
+  bool ByLaunches() const;
   using Ranges = std::map<std::pair<std::string, uint32_t>, StepHistory>;  // by kind of name and thread
   Ranges::const_iterator StepRanges() const;
 
@@ -61,9 +76,19 @@ class StepWatch {
   trace_db::LinesOfSites lines_;
   trace_db::StepFinder finder_;
   size_t find_at_ = 0;  // visits
-  std::unordered_map<uint16_t, bool> copies_;
+  std::unordered_map<uint16_t, Function> functions_;
   std::deque<Call> recent_;
+  std::deque<std::pair<uint32_t, uint32_t>> kernels_;  // the last ones: correlation, name
   std::optional<trace_db::StepCutter> cutter_;
+  bool line_copies_ = false;  // the one that begins a step
+  struct Launched {
+    uint32_t site = 0;
+    size_t launches = 0;
+    uint64_t until = 0;  // of the last step that was added
+    StepHistory steps;
+  };
+  Launched launched_;
+  int64_t launches_at_ = 0;  // looked for at that call's start
   StepHistory recorded_;
   StepHistory cut_;
   std::unordered_map<uint32_t, std::string> bases_;  // by the number of a range's name; empty: no step's
