@@ -28,6 +28,7 @@ REHEARSED = {
     "augmented_in_the_loop": "--size 32 --batch 2 --width 4",
     "cache_emptied": "--size 16 --batch 2 --width 4",
     "data_on_the_gpu": "--rows 100 --columns 16 --width 16 --layers 1 --batch 4",
+    "double_precision": "--rows 64 --columns 16 --width 16 --batch 8",
     "few_workers": "--samples 1600 --batch 2 --width 16",
     "float_images": "--size 32 --batch 2 --width 8",
     "garbage_collected": "--rows 100 --width 16 --layers 1 --batch 4 --every 1",

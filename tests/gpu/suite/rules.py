@@ -30,6 +30,7 @@ REHEARSED = {
     "idle_sms": "--samples 1024 --batch 2",
     "malloc_in_steady_state": "--width 16 --batch 4",
     "near_memory_limit": "--width 16 --batch 4",
+    "odd_sizes": "--words 11 --width 16 --batch 8",
     "pageable_copies": "--size 64 --batch 2 --width 4",
     "small_shared_memory": "--width 32 --batch 4",
     "stragglers": "--width 16 --layers 1 --batch 4 --entries 10",
