@@ -43,7 +43,7 @@ class Tutorial(unittest.TestCase):
 
     @classmethod
     def run_slipstream(cls, *words, **variables):
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLIPSTREAM_", "SIMCUDA_"))}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLIPSTREAM_", "SIMCUDA_", "XDG_"))}
         env = kept | {
             "LD_LIBRARY_PATH": str(BUILD / "sim"),
             "SIMCUDA_MODE": "timed",

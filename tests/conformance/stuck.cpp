@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>

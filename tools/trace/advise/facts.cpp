@@ -286,8 +286,7 @@ class FactsReading {
       if (is_new) groups.emplace_back();
       if (replay != nullptr) replay->Add(work, before + number->second);
       if (kind == run::WorkKind::kKernel && work.has_call) {
-        const auto [seen, is_first] = kernels_.try_emplace({work.kernel, work.site}, work.start, work.start);
-        seen->second.second = work.start;
+        kernels_.try_emplace({work.kernel, work.site}, work.start, 0).first->second.second = work.start;
       }
       if (!measured.Has(work.start)) continue;
       WorkGroup& group = groups[number->second];
@@ -335,6 +334,7 @@ class FactsReading {
     sum->pauses += group.pauses;
     report::AddTo(&sum->pause_time, group.pause_time);
   }
+
   DatabaseReader& reader_;
   run::Names names_;
   Facts& facts_;

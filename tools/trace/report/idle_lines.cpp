@@ -4,20 +4,15 @@
 #include <optional>
 #include <tuple>
 
-#include "tools/trace/report/place.h"
-
 namespace slipstream::report {
 
-LineReport ReadLine(trace_db::DatabaseReader* reader, const SiteKey& key) {
-  LineReport line;
-  line.of_step_thread = key.of_step_thread;
-  std::optional<Place> place = ReadPlace(reader, key.site);
-  if (!place) return line;
-  line.known = true;
-  line.file = std::move(place->file);
-  line.line = place->line;
-  line.function = std::move(place->function);
-  return line;
+LineReport LineOf(run::Names* names, const SiteKey& key) {
+  const run::Line& line = names->LineOf(key.site);
+  return {.known = line.known(),
+          .of_step_thread = key.of_step_thread,
+          .file = line.file,
+          .line = line.line,
+          .function = line.function};
 }
 
 bool ComesFirst(const LineReport& a, const LineReport& b) {
@@ -25,7 +20,7 @@ bool ComesFirst(const LineReport& a, const LineReport& b) {
   return std::tie(a.file, a.line, a.function) < std::tie(b.file, b.line, b.function);
 }
 
-std::vector<IdleLineReport> IdleLinesOf(trace_db::DatabaseReader* reader, const IdleLines& lines,
+std::vector<IdleLineReport> IdleLinesOf(run::Names* names, const IdleLines& lines,
                                         const std::array<int64_t, kHostStates>& idle, size_t sites,
                                         const std::function<SiteKey(size_t)>& key_of) {
   std::vector<IdleLineReport> list;
@@ -35,7 +30,7 @@ std::vector<IdleLineReport> IdleLinesOf(trace_db::DatabaseReader* reader, const 
     for (size_t host = 0; host < kHostStates; ++host) {
       const int64_t time = lines.Of(site, host);
       if (time == 0) continue;
-      if (!line) line = ReadLine(reader, key_of(site));
+      if (!line) line = LineOf(names, key_of(site));
       rest[host] -= time;
       list.push_back(
           {.host = host, .before_call = host == kHostOutside, .no_call = false, .line = *line, .time = time});

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "tools/trace/db/database_reader.h"
 #include "tools/trace/report/call_kind.h"
 #include "tools/trace/report/device_lines.h"
 #include "tools/trace/report/distribution.h"
+#include "tools/trace/run/names.h"
 
 namespace slipstream::report {
 
@@ -49,12 +49,12 @@ struct SiteKey {
 };
 
 // By time, the most first. `idle`: of the device, by what the host was at; what no line has is an entry of its own.
-std::vector<IdleLineReport> IdleLinesOf(trace_db::DatabaseReader* reader, const IdleLines& lines,
+std::vector<IdleLineReport> IdleLinesOf(run::Names* names, const IdleLines& lines,
                                         const std::array<int64_t, kHostStates>& idle, size_t sites,
                                         const std::function<SiteKey(size_t)>& key_of);
 
 // By its siteId; 0: none.
-LineReport ReadLine(trace_db::DatabaseReader* reader, const SiteKey& key);
+LineReport LineOf(run::Names* names, const SiteKey& key);
 // By file, line and function, those of the step thread first.
 bool ComesFirst(const LineReport& a, const LineReport& b);
 

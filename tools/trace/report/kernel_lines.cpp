@@ -52,23 +52,22 @@ void KernelLines::Add(const Launch& launch, int64_t name, int64_t time) {
   AddTo(&sum.names[name], time);
 }
 
-std::vector<KernelLineReport> KernelLines::Finish(DatabaseReader* reader,
-                                                  const std::function<std::string(int64_t)>& name_of) const {
+std::vector<KernelLineReport> KernelLines::Finish(DatabaseReader* reader, run::Names* names) const {
   std::vector<KernelLineReport> list;
   if (!reader->HasTable(kOwnCalls.name) || !reader->HasColumn(kKernels.name, "correlationId")) return list;
   for (const auto& [key, sum] : lines_) {
     const auto& [known, site, of_step_thread] = key;
     KernelLineReport& one = list.emplace_back();
     one.call_known = known;
-    one.line = ReadLine(reader, {.site = known ? site : 0, .of_step_thread = of_step_thread});
+    one.line = LineOf(names, {.site = known ? site : 0, .of_step_thread = of_step_thread});
     one.launches = sum.launches;
     one.time = sum.time;
     for (const auto& [id, time] : sum.names) {
-      std::string name = name_of(id);
+      const std::string& name = names->TextOf(id);
       const bool more =
           one.top_kernel.empty() || time > one.top_time || (time == one.top_time && name < one.top_kernel);
       if (!more) continue;
-      one.top_kernel = std::move(name);
+      one.top_kernel = name;
       one.top_time = time;
     }
   }

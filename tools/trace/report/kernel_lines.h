@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <tuple>
@@ -15,6 +14,7 @@
 #include "tools/trace/db/database_reader.h"
 #include "tools/trace/report/device_lines.h"
 #include "tools/trace/report/report.h"
+#include "tools/trace/run/names.h"
 
 namespace slipstream::report {
 
@@ -36,8 +36,7 @@ class KernelLines {
   // `name`: the id of the kernel's short name. `time`: its duration.
   void Add(const Launch& launch, int64_t name, int64_t time);
   // By time, the most first. Empty where the database does not say which call launched what.
-  std::vector<KernelLineReport> Finish(trace_db::DatabaseReader* reader,
-                                       const std::function<std::string(int64_t)>& name_of) const;
+  std::vector<KernelLineReport> Finish(trace_db::DatabaseReader* reader, run::Names* names) const;
 
  private:
   struct Sum {

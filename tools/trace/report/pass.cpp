@@ -503,10 +503,10 @@ void Pass::FinishDevices(ProcessSum* sum) {
     device.device = from.device;
     device.times = sum->sweep.device(i);
     device.idle_lines =
-        IdleLinesOf(&reader_, sum->sweep.idle_lines(i), device.times.idle, sum->sites.size(), [&](size_t at) {
+        IdleLinesOf(&names_, sum->sweep.idle_lines(i), device.times.idle, sum->sites.size(), [&](size_t at) {
           return SiteKey{.site = sum->sites[at].site, .of_step_thread = sum->sites[at].of_step_thread};
         });
-    device.kernel_lines = from.lines.Finish(&reader_, [&](int64_t name) { return names_.TextOf(name); });
+    device.kernel_lines = from.lines.Finish(&reader_, &names_);
     device.kernels = from.kernels;
     device.kernel_time = from.kernel_time;
     if (from.info != nullptr) device.name = from.info->name;
@@ -553,8 +553,8 @@ void Pass::FinishDecisions(ProcessSum* sum) {
 void Pass::Finish(ProcessSum* sum) {
   FinishSteps(sum);
   sum->wall.Finish();
-  TakeWall(&reader_, sum->wall, &sum->report);
-  FindSlowSteps(&reader_, &sum->report);
+  TakeWall(&names_, sum->wall, &sum->report);
+  FindSlowSteps(&reader_, &names_, &sum->report);
   avoided_.Finish(sum->index);
   FinishSites(sum);
   FinishDevices(sum);

@@ -1,13 +1,13 @@
 // A line of the program that a time is put down to.
 //
-// Threading: ReadPlace belongs to its reader's thread.
+// Threading, errors: as the reader of the names.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "tools/trace/db/database_reader.h"
+#include "tools/trace/run/names.h"
 
 namespace slipstream::report {
 
@@ -20,6 +20,6 @@ struct Place {
 };
 
 // By its siteId, without a time; nothing: there is no such line.
-std::optional<Place> ReadPlace(trace_db::DatabaseReader* reader, int64_t site);
+std::optional<Place> PlaceOf(run::Names* names, int64_t site);
 
 }  // namespace slipstream::report

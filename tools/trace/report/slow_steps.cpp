@@ -83,7 +83,7 @@ void NamePart(const Step& step, const ProcessReport& process, SlowStep* slow) {
   }
 }
 
-void NameLine(DatabaseReader* reader, const TimesBySite& usual, const TimesBySite& times, SlowStep* slow) {
+void NameLine(run::Names* names, const TimesBySite& usual, const TimesBySite& times, SlowStep* slow) {
   int64_t most = 0;
   int64_t site = 0;
   for (const auto& [of, time] : times) {
@@ -93,7 +93,7 @@ void NameLine(DatabaseReader* reader, const TimesBySite& usual, const TimesBySit
     most = grew;
     site = of;
   }
-  slow->place = ReadPlace(reader, site);
+  slow->place = PlaceOf(names, site);
   if (!slow->place) return;
   slow->place->before = slow->part == Part::kOutside;
   slow->place->time = most;
@@ -101,7 +101,7 @@ void NameLine(DatabaseReader* reader, const TimesBySite& usual, const TimesBySit
 
 }  // namespace
 
-void FindSlowSteps(DatabaseReader* reader, ProcessReport* process) {
+void FindSlowSteps(DatabaseReader* reader, run::Names* names, ProcessReport* process) {
   std::vector<const Step*> slow;
   std::vector<const Step*> measured;
   std::vector<int64_t> times;
@@ -131,7 +131,7 @@ void FindSlowSteps(DatabaseReader* reader, ProcessReport* process) {
     if (!lines || !one.part || one.part == Part::kElsewhere) continue;
     const auto [at, is_new] = usual.try_emplace(*one.part);
     if (is_new) at->second = lines->Of(median, *one.part);
-    NameLine(reader, at->second, lines->Of(*step, *one.part), &one);
+    NameLine(names, at->second, lines->Of(*step, *one.part), &one);
   }
 }
 

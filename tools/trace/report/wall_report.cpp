@@ -15,7 +15,7 @@ WallSweep::Direction DirectionOf(int64_t copy_kind) {
   return copy_kind == kToDevice ? WallSweep::Direction::kToDevice : WallSweep::Direction::kUnknown;
 }
 
-void TakeWall(trace_db::DatabaseReader* reader, const WallSweep& wall, ProcessReport* process) {
+void TakeWall(run::Names* names, const WallSweep& wall, ProcessReport* process) {
   process->wall.end = wall.end();
   for (size_t i = 0; i < kWallParts; ++i) {
     const WallSweep::Sum& of = wall.Of(static_cast<WallPart>(i));
@@ -25,7 +25,7 @@ void TakeWall(trace_db::DatabaseReader* reader, const WallSweep& wall, ProcessRe
     part.time = of.time;
     part.count = of.count;
     if (!of.most) continue;
-    part.most = ReadPlace(reader, of.most->site);
+    part.most = PlaceOf(names, of.most->site);
     if (!part.most) continue;
     part.most->before = of.most->before;
     part.most->time = of.most->time;

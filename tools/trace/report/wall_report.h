@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tools/trace/db/database_reader.h"
 #include "tools/trace/report/report.h"
+#include "tools/trace/run/names.h"
 
 namespace slipstream::report {
 
@@ -16,6 +16,6 @@ WallSweep::Direction DirectionOf(std::string_view decision);
 WallSweep::Direction DirectionOf(int64_t copy_kind);
 
 // Sets wall, pause_time and pace of a process. `wall` is finished.
-void TakeWall(trace_db::DatabaseReader* reader, const WallSweep& wall, ProcessReport* process);
+void TakeWall(run::Names* names, const WallSweep& wall, ProcessReport* process);
 
 }  // namespace slipstream::report
