@@ -40,7 +40,8 @@ class Conformance(unittest.TestCase):
             ("segments", f"--allocator segments --require {conformance.DECISIONS['tests']}"),
             ("off", "--allocator off"),
             ("bare", f"--limit {conformance.SUITE_SECONDS}"),
-            ("bare.fuzz", "--seed 13 --steps 300"),
+            ("bare.fuzz", "--seed 13 --steps 3000 --steps 300"),
+            ("segments.fuzz.unordered", "--seed 13 --steps 300 --threads 8 --ordered 0 --steps 300"),
         ):
             with self.subTest(name):
                 script = echo.format(f'"{ending}"')
