@@ -553,6 +553,8 @@ class Kept(unittest.TestCase):
             expected = collections.Counter()
             for beginning, variants in rows.items():
                 expected[beginning] = sum(benchmark["variant"] in variants for benchmark in benchmarks)
+            expected["program | bare"] = sum("peak_resident" in benchmark for benchmark in benchmarks if benchmark["variant"] == "workload.slipstream")
+            expected["driver call | first"] = sum(len(check.get("data", {}).get("parts", ())) for check in checks) / 2
             expected["group | shows"] = len({check["name"].split(".")[0] for check in checks})
             expected["workload | variant"] = sum(
                 not isinstance(parts, str)

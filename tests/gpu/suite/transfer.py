@@ -184,7 +184,11 @@ def checks(suite):
                     values[variant].setdefault(int(size), []).extend(seconds)
         for size in TARGETS:
             add("calls", size, {variant: values[variant][size] for variant in values})
-        return f"{len(values[BARE][4])} repetitions of each"
+        result = suite.command("transfer.calls", [program, "--parts", "--repetitions", 20], env=env, timeout=60)
+        result.expect_success("parts")
+        data["parts"] = {name: statistics.median(seconds) for name, seconds in json.loads(result.stdout).items()}
+        parts = ", ".join(f"{name} {short(median)}" for name, median in data["parts"].items())
+        return f"{len(values[BARE][4])} repetitions of each; driver calls around a copy of 4 B, each by itself: {parts}"
 
     def calls(size):
         def check(data):

@@ -29,8 +29,8 @@ def blocking_calls(results):
     columns = {
         "bare": "bare",
         "slipstream": "slipstream",
-        "unwaited": "bare, not waiting",
         "pinned": "bare, pinned and not waiting",
+        "unwaited": "bare, not waiting",
     }
     columns = {name: title for name, title in columns.items() if all(name in b["summary"] for b in measured)}
     rows = [
@@ -46,6 +46,17 @@ def blocking_calls(results):
         "`tools/dev/bench/blocking_copies.cpp`)",
         ("size", *columns.values(), "target"),
         rows,
+    )
+
+
+def parts(results):
+    found = next((check["data"]["parts"] for check in results["checks"] if "parts" in check.get("data", {})), {})
+    again = " again"
+    return titled(
+        "The driver calls around a copy of 4 B in that state, each by itself (`blocking_copies --parts`): a first time, in the order of a "
+        "copy, and once more at once",
+        ("driver call", "first", "again"),
+        [(name, short(seconds), short(found[name + again])) for name, seconds in found.items() if not name.endswith(again)],
     )
 
 
@@ -87,6 +98,7 @@ def fetched_copies(results):
 TABLES = (
     (blocking_copies, ("copy.blocking",)),
     (blocking_calls, ("copy.calls",)),
+    (parts, ()),
     (complete_copies, ("copy.complete",)),
     (fetched_copies, ("copy.fetch",)),
 )

@@ -67,6 +67,12 @@ SECTIONS = (
         "Whether any of them is slower, by several processes each (the group `steady` of the [GPU suite](../gpu-suite.md)).",
     ),
     Section(
+        "h200-copies",
+        "Single copies, and host memory",
+        "Single copies with the driver calls that they consist of, five of the programs above with the host memory that they take, and "
+        "the conformance tests with one GPU (the groups `transfer`, `workloads` and `conformance` of the [GPU suite](../gpu-suite.md)).",
+    ),
+    Section(
         "h200-profilers",
         "What recording costs a step",
         "`slipstream run --record` beside torch.profiler, on a program that waits for the host (the group `profilers` of the "

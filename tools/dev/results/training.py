@@ -96,6 +96,24 @@ def workloads(results):
     return text
 
 
+def host_memory(results):
+    found = [benchmark for benchmark in of_variant(results, "workload.slipstream") if "peak_resident" in benchmark]
+    return titled(
+        "The most host memory that each had resident, GiB; the loader's processes not counted",
+        ("program", "bare", "slipstream", "tuned by hand"),
+        [
+            (
+                benchmark["name"],
+                *(
+                    f"{benchmark['peak_resident'][variant] / 2**30:.2f}" if variant in benchmark["peak_resident"] else "-"
+                    for variant in ("bare", "slipstream", "hand_tuned")
+                ),
+            )
+            for benchmark in found
+        ],
+    )
+
+
 def accounts(results):
     columns = ("step", "kernels", "copies_alone", "idle", "host_moving", "host_waiting")
     rows = [
@@ -184,6 +202,7 @@ def start_up(results):
 
 THROUGHPUT_TABLES = (
     (workloads, tuple(f"workload.{name}" for name in ("slipstream", "hand_tuned", "slipstream_to_hand_tuned"))),
+    (host_memory, ()),
     (accounts, ()),
     (throughput, tuple(f"throughput.{name}" for name in ("slipstream", "hand_tuned", "slipstream_to_hand_tuned"))),
     (examples, ("step.slipstream",)),
