@@ -226,6 +226,70 @@ TEST_F(RulesTest, DoublePrecision) {
   ExpectAbstains("double-precision");
 }
 
+TEST_F(RulesTest, FilledBeforeUse) {
+  std::vector<Place> lines;
+  for (int64_t line = 50; line < 56; ++line) lines.push_back({"/job/train.py", line, "forward"});
+  int64_t site = 0;
+  const auto line_with = [&](const Place& place, uint64_t kernels, uint64_t fills) {
+    WorkGroup& group = Kernels("vectorized_elementwise_kernel", place, kernels, 40 * kUs);
+    group.ids[1] = ++site;
+    group.fills = fills * kSteps;
+    group.fill_time = group.time / static_cast<int64_t>(kernels) * static_cast<int64_t>(fills) / 4;
+    Calls("cudaLaunchKernel", place, kernels, 0, 5 * kUs).ids[1] = site;
+  };
+  for (const Place& place : lines) line_with(place, 10, 4);
+  // A fill takes a fourth of the others' time. The host's is by launches.
+  ExpectAdvice("filled-before-use", 6 * 40 * kUs);
+  const WhatIf what_if = Of("filled-before-use").advice.what_if;
+  EXPECT_DOUBLE_EQ(what_if.work.back(), 0.9);
+  EXPECT_DOUBLE_EQ(what_if.host.back(), 0.6);
+  Kernels("gemm", kLoss, 150, 10 * kUs).ids[1] = 20;
+  ExpectNothing("filled-before-use");  // 24 of 210
+  facts_.work.pop_back();
+  // A program that wants many zeros wants them at a few lines.
+  for (int64_t line = 60; line < 67; ++line) line_with({"/job/train.py", line, "forward"}, 1, 0);
+  ExpectNothing("filled-before-use");
+  facts_.devices_recorded = false;
+  ExpectAbstains("filled-before-use");
+}
+
+TEST_F(RulesTest, DenseEmbeddingGradient) {
+  WorkGroup& fill = Kernels("vectorized_elementwise_kernel", kLoss, 10, 100 * kUs);
+  fill.gradient_fills = kSteps;
+  fill.gradient_fill_time = static_cast<int64_t>(kSteps) * 200 * kUs;
+  Kernels("compute_grad_weight", kLoss, 1, 50 * kUs);
+  ExpectNothing("dense-embedding-gradient");  // no optimizer
+  Kernels("multi_tensor_apply_kernel", kStep, 2, kMs);
+  // Of two milliseconds, seven times the fill's 0.2 are the rows'.
+  ExpectStake("dense-embedding-gradient", 1600 * kUs);
+  EXPECT_EQ(Of("dense-embedding-gradient").advice.places, (std::vector<Place>{kLoss, kStep}));
+  facts_.work.back().time /= 2;  // no more than there is
+  ExpectStake("dense-embedding-gradient", 1200 * kUs);
+  facts_.work.front().gradient_fill_time /= 5;  // a small table
+  ExpectNothing("dense-embedding-gradient");
+  facts_.devices_recorded = false;
+  ExpectAbstains("dense-embedding-gradient");
+}
+
+TEST_F(RulesTest, RecomputedActivations) {
+  Kernels("gemm", kLoss, 4, 100 * kUs);
+  ExpectNothing("recomputed-activations");
+  Kernels("gemm", kLoss, 12, 100 * kUs).recomputes = true;
+  Calls("cudaLaunchKernel", kLoss, 12, 0, 5 * kUs).recomputes = true;
+  ExpectAbstains("recomputed-activations");  // nobody knows the memory
+  Pool(30 * kGiB, 0);
+  ExpectAdvice("recomputed-activations", 1200 * kUs);
+  EXPECT_EQ(Of("recomputed-activations").advice.what_if.work, (std::vector<double>{1, 0}));
+  EXPECT_EQ(Of("recomputed-activations").advice.what_if.host, std::vector<double>{0});
+  process().memory[0].peak_live = 41 * kGiB;
+  ExpectNothing("recomputed-activations");  // they may not fit
+  process().memory[0].peak_live = 30 * kGiB;
+  facts_.work.back().time /= 3;
+  ExpectNothing("recomputed-activations");  // 4 % of a step
+  facts_.devices_recorded = false;
+  ExpectAbstains("recomputed-activations");
+}
+
 TEST_F(RulesTest, OddSizes) {
   for (const char* const name : {
            "cutlass_80_simt_sgemm_128x256_8x4_nt_align1",           // not on tensor cores

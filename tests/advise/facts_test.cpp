@@ -124,6 +124,66 @@ TEST_F(FactsTest, ThreadsThatTheStepsWaitForInBackward) {
   EXPECT_EQ(launches().calls, 20U);
 }
 
+// A thread of the backward pass at the forward pass's line 20: not where that line only asked for the backward pass,
+// and not at a line that no one else calls CUDA from.
+TEST_F(FactsTest, WhatActivationCheckpointsComputeAgain) {
+  Sample("0.spool", 0);
+  BuildWell();
+  AddDevices(/*limits=*/true);
+  report::Execute(database_,
+                  "UPDATE SLIPSTREAM_THREADS SET name = 'pt_autograd_0' WHERE thread = 2;"
+                  "UPDATE SLIPSTREAM_CALLS SET siteIsBackward = 0, siteId = (SELECT siteId FROM SLIPSTREAM_SITES WHERE "
+                  "line = 20) WHERE thread = 2;"
+                  "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET correlationId = (SELECT min(correlationId) FROM "
+                  "SLIPSTREAM_CALLS WHERE thread = 2) WHERE shortName = 900002");
+  const auto expect = [this](bool recomputes) {
+    Read();
+    ASSERT_EQ(facts_.backward_threads, std::vector<int64_t>{2});
+    uint64_t calls = 0;
+    for (const CallGroup& group : facts_.calls) calls += group.recomputes ? group.calls : 0;
+    EXPECT_EQ(calls, recomputes ? kSteps : 0);
+    ASSERT_FALSE(facts_.work.empty());
+    for (const WorkGroup& group : facts_.work) {
+      EXPECT_EQ(group.recomputes, recomputes && group.kernel == "gemm") << group.kernel;
+    }
+  };
+  expect(true);
+  report::Execute(database_, "UPDATE SLIPSTREAM_CALLS SET siteIsBackward = 1 WHERE thread = 2");
+  expect(false);
+  report::Execute(database_,
+                  "UPDATE SLIPSTREAM_CALLS SET siteIsBackward = 0, siteId = 900 WHERE thread = 2;"
+                  "INSERT INTO SLIPSTREAM_SITES VALUES (900, '/job/train.py', 77, 'hook', 0)");
+  expect(false);
+}
+
+// The last fill before a kernel of an embedding's gradient, of one stream.
+TEST_F(FactsTest, FillsOfAnEmbeddingsGradient) {
+  Sample("0.spool", 0);
+  BuildWell();
+  AddDevices(/*limits=*/true);
+  const auto expect = [this](uint64_t fills, uint64_t gradients) {
+    Read();
+    uint64_t all = 0;
+    for (const WorkGroup& group : facts_.work) {
+      all += group.fills;
+      EXPECT_EQ(group.fills, group.kernel == "gemm" ? fills : 0);
+      EXPECT_EQ(group.gradient_fills, group.kernel == "gemm" ? gradients : 0);
+      EXPECT_EQ(group.gradient_fill_time, static_cast<int64_t>(200 * group.gradient_fills));
+      EXPECT_EQ(group.fill_time, static_cast<int64_t>(200 * group.fills));
+    }
+    EXPECT_EQ(all, fills);
+  };
+  expect(0, 0);
+  report::Execute(database_,
+                  "UPDATE StringIds SET value = 'void at::gemm<at::native::FillFunctor<float> >()' WHERE id = "
+                  "900001");
+  expect(kSteps, 0);
+  report::Execute(database_, "UPDATE StringIds SET value = 'compute_grad_weight' WHERE id = 900003");
+  expect(kSteps, kSteps);
+  report::Execute(database_, "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET streamId = 8 WHERE shortName = 900003");
+  expect(kSteps, 0);
+}
+
 // Two threads of the engine, of which one works beside the steps: each has its calls in its own group.
 TEST_F(FactsTest, OnlyThreadsThatTheStepsWaitForAreOfBackward) {
   {

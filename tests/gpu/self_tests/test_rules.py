@@ -48,7 +48,8 @@ class Judged(unittest.TestCase):
         path = self.script("a = 1\nb = 2  # shown: one-thing\nc = 3  # shown: one-thing\n")
         self.assertEqual(("one-thing", [2, 3]), rules.condition(path))
         self.assertEqual(("one-thing", []), rules.condition(self.script("a = 1\n")))
-        with self.assertRaisesRegex(Failed, "one_thing.py shows another-thing too"):
+        self.assertEqual(("other-name", [1]), rules.condition(self.script("a  # shown: other-name\n")))
+        with self.assertRaisesRegex(Failed, "one_thing.py shows another-thing and one-thing"):
             rules.condition(self.script("a  # shown: one-thing\nb  # shown: another-thing\n"))
 
     def test_the_rule_is_found_with_its_line_wherever_it_stands(self):

@@ -32,6 +32,7 @@ REHEARSED = {
     "near_memory_limit": "--width 16 --batch 4",
     "odd_sizes": "--words 11 --width 16 --batch 8",
     "pageable_copies": "--size 64 --batch 2 --width 4",
+    "rows_of_an_embedding": "--articles 100 --width 8 --batch 4",
     "small_shared_memory": "--width 32 --batch 4",
     "stragglers": "--width 16 --layers 1 --batch 4 --entries 10",
     "too_many_workers": "--samples 1600 --batch 2 --width 16 --layers 1 --workers 1",
@@ -45,11 +46,11 @@ def scripts(folder=SCRIPTS):
 
 def condition(script):
     """(the rule that the script is about, the lines of which it names one; none if it names no line)."""
-    rule = script.stem.replace("_", "-")
     found = marks(script, "shown")
-    if others := {name for _, name in found} - {rule}:
-        raise Failed(f"{script.name} shows {', '.join(sorted(others))} too")
-    return rule, [number for number, _ in found]
+    names = sorted({name for _, name in found}) or [script.stem.replace("_", "-")]
+    if len(names) > 1:
+        raise Failed(f"{script.name} shows {' and '.join(names)}")
+    return names[0], [number for number, _ in found]
 
 
 def line_of(finding, lines, script):

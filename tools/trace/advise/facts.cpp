@@ -7,11 +7,13 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 #include "policy/number.h"
 #include "tools/trace/advise/recording_cost.h"
 #include "tools/trace/advise/replay_reader.h"
+#include "tools/trace/advise/sums.h"
 #include "tools/trace/db/bounded.h"
 #include "tools/trace/report/call_kind.h"
 #include "tools/trace/report/distribution.h"
@@ -181,7 +183,8 @@ class FactsReading {
       backward.Add(call.thread, mine, call.start, call.end);
       const int64_t thread = mine ? kStepThread : backward.IsOne(call.thread) ? call.thread : kOtherThread;
       const auto [number, is_new] =
-          numbers.try_emplace({call.function, call.site, call.decision, thread}, groups.size());
+          numbers.try_emplace({call.function, call.site, call.decision, thread, !call.site_is_backward}, groups.size());
+      if (mine) forward_sites_.insert(call.site);
       if (is_new) groups.emplace_back();
       CallGroup& group = groups[number->second];
       Count(call.bytes, call.end - call.start, &group.calls, &group);
@@ -203,6 +206,7 @@ class FactsReading {
       group.decision = names_.TextOf(std::get<2>(key));
       group.of_step_thread = std::get<3>(key) == kStepThread;
       group.of_backward = std::get<3>(key) == kBackwardThreads;
+      group.recomputes = group.of_backward && Recomputes(std::get<1>(key), std::get<4>(key));
       group.ids = {std::get<0>(key), std::get<1>(key), std::get<2>(key)};
       facts_.calls.push_back(std::move(group));
     }
@@ -274,24 +278,46 @@ class FactsReading {
   }
 
   void Work(run::WorkKind kind, ReplayReading* replay) {
-    using Key = std::tuple<int64_t, int64_t, int64_t, bool, int64_t>;  // device, name, copy, pageable, site
+    // Device, name, copy, pageable, site, whether it is for an activation checkpoint.
+    using Key = std::tuple<int64_t, int64_t, int64_t, bool, int64_t, bool>;
     std::map<Key, uint32_t> numbers;
     std::vector<WorkGroup> groups;
     const auto before = static_cast<uint32_t>(work_groups_.size());
     Measured measured(*facts_.process);
+    struct Fill {
+      uint32_t group = 0;
+      int64_t time = 0;
+      bool is_measured = false;
+    };
+    std::map<std::tuple<int64_t, int64_t, int64_t>, Fill> last_fills;  // by device, context, stream
     for (run::DeviceWork works(&reader_, facts_.process->process, kind); works.Next();) {
       const run::Work& work = works.now();
-      const Key key = {work.device, work.kernel, work.copy_kind, work.is_pageable, work.site};
+      const Key key = {
+          work.device,    work.kernel,
+          work.copy_kind, work.is_pageable,
+          work.site,      IsBackwardThread(facts_, work.thread) && Recomputes(work.site, !work.site_is_backward)};
       const auto [number, is_new] = numbers.try_emplace(key, groups.size());
       if (is_new) groups.emplace_back();
       if (replay != nullptr) replay->Add(work, before + number->second);
       if (kind == run::WorkKind::kKernel && work.has_call) {
         kernels_.try_emplace({work.kernel, work.site}, work.start, 0).first->second.second = work.start;
       }
-      if (!measured.Has(work.start)) continue;
+      const bool is_measured = measured.Has(work.start);
+      if (kind == run::WorkKind::kKernel) {
+        Fill& fill = last_fills[{work.device, work.context, work.stream}];
+        if (work.is_fill) fill = {number->second, work.end - work.start, is_measured};
+        if (fill.is_measured && IsOfEmbeddingGradient(names_.TextOf(work.kernel))) {
+          ++groups[fill.group].gradient_fills;
+          report::AddTo(&groups[fill.group].gradient_fill_time, fill.time);
+          fill = {};
+        }
+      }
+      if (!is_measured) continue;
       WorkGroup& group = groups[number->second];
       Count(work.bytes, work.end - work.start, &group.count, &group);
       if (work.is_double) report::AddTo(&group.double_time, work.end - work.start);
+      if (work.is_fill) report::AddTo(&group.fill_time, work.end - work.start);
+      group.fills += work.is_fill ? 1 : 0;
     }
     work_groups_.resize(before + groups.size(), Replay::kNone);
     for (const auto& [key, number] : numbers) {
@@ -302,22 +328,32 @@ class FactsReading {
       group.copy_kind = std::get<2>(key);
       group.pageable = std::get<3>(key);
       group.place = names_.LineOf(std::get<4>(key));
+      group.recomputes = std::get<5>(key);
       group.ids = {std::get<1>(key), std::get<4>(key)};
       group.count = static_cast<uint64_t>(facts_.OfMeasuredSteps(static_cast<int64_t>(group.count)));
       group.bytes = facts_.OfMeasuredSteps(group.bytes);
       group.time = facts_.OfMeasuredSteps(group.time);
       group.double_time = facts_.OfMeasuredSteps(group.double_time);
+      group.fill_time = facts_.OfMeasuredSteps(group.fill_time);
+      group.gradient_fill_time = facts_.OfMeasuredSteps(group.gradient_fill_time);
+      for (uint64_t* const count : {&group.fills, &group.gradient_fills})
+        *count = static_cast<uint64_t>(facts_.OfMeasuredSteps(static_cast<int64_t>(*count)));
       work_groups_[before + number] = static_cast<uint32_t>(facts_.work.size());
       facts_.work.push_back(std::move(group));
     }
   }
 
  private:
-  using CallKey = std::tuple<int64_t, int64_t, int64_t, int64_t>;  // function, site, decision, thread
+  // Function, site, decision, thread, whether the thread itself was at the site.
+  using CallKey = std::tuple<int64_t, int64_t, int64_t, int64_t, bool>;
   // Threads have numbers from 0 on.
   static constexpr int64_t kStepThread = -1;
   static constexpr int64_t kBackwardThreads = -2;
   static constexpr int64_t kOtherThread = -3;
+
+  // A thread of the backward pass is at a line that the step's own thread calls CUDA from, too: it makes the forward
+  // pass again, as torch.utils.checkpoint does.
+  bool Recomputes(int64_t site, bool is_there) const { return site != 0 && is_there && forward_sites_.contains(site); }
 
   // Threads of autograd's have groups of their own until it is known which of them work for the steps.
   CallKey KindOf(CallKey key) const {
@@ -338,6 +374,7 @@ class FactsReading {
   DatabaseReader& reader_;
   run::Names names_;
   Facts& facts_;
+  std::unordered_set<int64_t> forward_sites_;
   std::vector<uint32_t> call_groups_;
   std::vector<uint32_t> work_groups_;
   std::map<std::pair<int64_t, int64_t>, std::pair<int64_t, int64_t>> kernels_;  // by name and site: first and last

@@ -34,6 +34,7 @@ struct CallGroup {
   std::string decision;  // what slipstream decided; empty: nothing
   bool of_step_thread = true;
   bool of_backward = false;  // of a thread of Facts::backward_threads
+  bool recomputes = false;   // a line of the forward pass, by a thread of the backward pass
   uint64_t calls = 0;
   int64_t bytes = 0;
   int64_t time = 0;   // on the host
@@ -50,12 +51,18 @@ struct WorkGroup {
   int64_t device = 0;
   std::string kernel;  // its name; empty: a copy or a set
   int64_t copy_kind = -1;
-  bool pageable = false;  // a copy from or to pageable memory
+  bool pageable = false;    // a copy from or to pageable memory
+  bool recomputes = false;  // as CallGroup::recomputes
   Place place;
   uint64_t count = 0;
   int64_t bytes = 0;
   int64_t time = 0;
   int64_t double_time = 0;  // of it: kernels whose whole names have a template or a function of double precision
+  uint64_t fills = 0;       // likewise: kernels that set all elements to one value, how many
+  int64_t fill_time = 0;    // and their time
+  // Of these: the last ones before kernels of an embedding's gradient, which it is made of.
+  uint64_t gradient_fills = 0;
+  int64_t gradient_fill_time = 0;
   int64_t least = 0;
   int64_t most = 0;
   std::array<int64_t, 2> ids{};  // of the database: name, site

@@ -127,9 +127,120 @@ Verdict OddSizes(const Facts& facts) {
   return Verdict::Say(advice);
 }
 
+// torch.use_deterministic_algorithms(True) has every empty tensor filled, so that nothing is read by mistake: nearly
+// each line that makes tensors launches fills then, and a line that wants one alone does so by itself.
+Verdict FilledBeforeUse(const Facts& facts) {
+  constexpr double kLeastOfKernels = 0.15;
+  constexpr size_t kLeastLines = 5;
+  if (!facts.devices_recorded) return Verdict::Abstain(kNeedsDevices);
+  struct AtLine {
+    int64_t site = 0;
+    uint64_t kernels = 0;
+    uint64_t fills = 0;
+  };
+  std::vector<AtLine> lines;
+  std::vector<WorkGroup> filled;
+  WhatIf what_if;
+  what_if.work.resize(facts.work.size(), 1.0);
+  for (size_t i = 0; i < facts.work.size(); ++i) {
+    const WorkGroup& group = facts.work[i];
+    if (group.kernel.empty()) continue;
+    auto line = std::find_if(lines.begin(), lines.end(), [&](const AtLine& at) { return at.site == group.ids[1]; });
+    if (line == lines.end()) line = lines.insert(lines.end(), {group.ids[1]});
+    line->kernels += group.count;
+    line->fills += group.fills;
+    if (group.fills == 0 || group.time <= 0) continue;
+    what_if.work[i] = 1 - static_cast<double>(group.fill_time) / static_cast<double>(group.time);
+    filled.push_back(group);
+    filled.back().time = group.fill_time;
+    filled.back().count = group.fills;
+  }
+  const auto sums = ByPlace(filled, [](const WorkGroup&) { return true; });
+  const PlaceSum all = SumOf(sums);
+  uint64_t kernels = 0;
+  for (const AtLine& line : lines) kernels += line.kernels;
+  const auto with_fills =
+      static_cast<size_t>(std::count_if(lines.begin(), lines.end(), [](const AtLine& line) { return line.fills > 0; }));
+  if (static_cast<double>(all.count) < kLeastOfKernels * static_cast<double>(kernels) || with_fills < kLeastLines ||
+      2 * with_fills < lines.size())
+    return Verdict::Nothing();
+  what_if.host.resize(facts.calls.size(), 1.0);
+  for (size_t i = 0; i < facts.calls.size(); ++i) {
+    if (!IsLaunchCall(facts.calls[i])) continue;
+    const auto line =
+        std::find_if(lines.begin(), lines.end(), [&](const AtLine& at) { return at.site == facts.calls[i].ids[1]; });
+    if (line == lines.end() || line->kernels == 0) continue;
+    what_if.host[i] = 1 - static_cast<double>(line->fills) / static_cast<double>(line->kernels);
+  }
+  const int64_t per_step = facts.PerStep(all.time);
+  Advice advice;
+  advice.finding = "New tensors are filled before they are written, as deterministic algorithms have it.";
+  advice.evidence = {report::Number(facts.CountPerStep(all.count)) + " of " +
+                         EachStepText(facts, kernels, {"kernel", "kernels"}) + " are fills, at " +
+                         std::to_string(with_fills) + " of the " + std::to_string(lines.size()) +
+                         " lines that launch any",
+                     report::Time(per_step) + " (" + report::Percent(ShareOfStep(facts, per_step), 1) + OfAStep(facts) +
+                         ") of the device's time, and the host's for as many launches"};
+  advice.places = PlacesOf(sums);
+  advice.cost = per_step;
+  advice.what_if = std::move(what_if);
+  advice.change =
+      "Leave the filling out: results stay as deterministic, as long as no uninitialized memory is read. Without "
+      "deterministic algorithms there is none, and some kernels are faster.";
+  advice.snippet = "torch.utils.deterministic.fill_uninitialized_memory = False";
+  advice.confidence = Confidence::kMedium;
+  return Verdict::Say(advice);
+}
+
+// The backward pass of an embedding makes a gradient of all its rows: it fills it, adds to the few rows that the batch
+// used, and the optimizer reads and writes all of them. A fill writes each element once; of what the optimizer's
+// kernels do for an element, Adam's seven reads and writes are the most.
+Verdict DenseEmbeddingGradient(const Facts& facts) {
+  constexpr int64_t kLeastFill = 50 * kMicrosecond;  // some 100 MB: it takes as long as its bytes do
+  constexpr int64_t kMostOfOptimizer = 7;
+  if (!facts.devices_recorded) return Verdict::Abstain(kNeedsDevices);
+  const auto of_optimizer = [](const WorkGroup& group) { return HasAny(group.kernel, {"multi_tensor_apply"}); };
+  int64_t fills = 0;
+  for (const WorkGroup& group : facts.work) {
+    const auto count = static_cast<int64_t>(group.gradient_fills);
+    if (count > 0 && group.gradient_fill_time / count >= kLeastFill) report::AddTo(&fills, group.gradient_fill_time);
+  }
+  const auto lines = ByPlace(facts.work, [](const WorkGroup& group) { return IsOfEmbeddingGradient(group.kernel); });
+  const auto steps = ByPlace(facts.work, of_optimizer);
+  const int64_t optimizer = SumOf(steps).time;
+  if (fills == 0 || optimizer == 0) return Verdict::Nothing();
+  const int64_t of_rows = std::min(optimizer, kMostOfOptimizer * fills);
+  const int64_t per_step = facts.PerStep(fills) + facts.PerStep(of_rows);
+  if (ShareOfStep(facts, per_step) < kLeastOfStep) return Verdict::Nothing();
+  Advice advice;
+  advice.finding = "An embedding's gradient has all of its rows, of which a batch uses few.";
+  advice.evidence = {
+      report::Time(facts.PerStep(fills)) + EachStep(facts) + " to fill it, " + report::Time(facts.PerStep(optimizer)) +
+          " of the optimizer's, which goes through all rows",
+      "what the optimizer does for them is estimated by the time of the fill: " + report::Time(facts.PerStep(of_rows))};
+  advice.places = PlacesOf(lines);
+  for (const Place& place : PlacesOf(steps)) {
+    if (advice.places.size() < 5) advice.places.push_back(place);
+  }
+  advice.at_stake = per_step;
+  advice.why_unknown = "an optimizer of sparse gradients launches more and waits: a run shows what is left";
+  advice.gains = Gains::kBusy;
+  advice.scope = Scope::kSpecific;
+  advice.change = "Let the gradient have the rows that were used, and give the embedding an optimizer that takes it.";
+  advice.snippet =
+      "words = nn.Embedding(rows, width, sparse=True)\n"
+      "optimizers = [torch.optim.SparseAdam(words.parameters()), torch.optim.AdamW(rest, fused=True)]";
+  advice.confidence = Confidence::kMedium;
+  return Verdict::Say(advice);
+}
+
 constexpr Rule kKernelRules[] = {
     {"channels-last", "Images whose layout is changed", "devices", ChannelsLast, About(VerdictKind::kGpuBound)},
+    {"dense-embedding-gradient", "Gradients of whole embeddings", "devices", DenseEmbeddingGradient,
+     About(VerdictKind::kGpuBound)},
     {"double-precision", "Double precision", "devices", DoublePrecision, About(VerdictKind::kGpuBound)},
+    {"filled-before-use", "New tensors that are filled", "devices", FilledBeforeUse,
+     About(VerdictKind::kLaunching, VerdictKind::kGpuBound)},
     {"odd-sizes", "Sizes that are no multiple of 8", "devices", OddSizes, About(VerdictKind::kGpuBound)},
 };
 

@@ -53,6 +53,40 @@ Verdict NearTheLimit(const Facts& facts) {
   return Verdict::Say(advice);
 }
 
+// Of the most that a pool had in use, this share of the device leaves room for activations.
+constexpr double kRoomy = 0.5;
+
+Verdict RecomputedActivations(const Facts& facts) {
+  constexpr double kLeastShare = 0.05;
+  if (!facts.devices_recorded) return Verdict::Abstain(kNeedsDevices);
+  const auto sums = ByPlace(facts.work, [](const WorkGroup& group) { return group.recomputes; });
+  const int64_t per_step = facts.PerStep(SumOf(sums).time);
+  if (ShareOfStep(facts, per_step) < kLeastShare) return Verdict::Nothing();
+  if (facts.process->memory.empty() || !facts.device_memory) return Verdict::Abstain(kNeedsPools);
+  int64_t peak = 0;
+  for (const report::MemoryReport& pool : facts.process->memory) peak = std::max(peak, pool.peak_live);
+  if (static_cast<double>(peak) > kRoomy * static_cast<double>(*facts.device_memory)) return Verdict::Nothing();
+  Advice advice;
+  advice.finding = "Activations are computed a second time to save memory, and most of the device's memory is free.";
+  advice.evidence = {report::Time(per_step) + " (" + report::Percent(ShareOfStep(facts, per_step), 1) + OfAStep(facts) +
+                         ") of kernels of the second forward pass, which torch.utils.checkpoint makes",
+                     Bytes(peak) + " of " + Bytes(*facts.device_memory) + " in use at the peak"};
+  advice.places = PlacesOf(sums);
+  advice.cost = per_step;
+  ShrinkWork(
+      facts, [](const WorkGroup& group) { return group.recomputes; }, 0, &advice.what_if);
+  ShrinkHost(
+      facts, [](const CallGroup& group) { return group.recomputes; }, 0, &advice.what_if);
+  advice.gains = Gains::kBusy;
+  advice.scope = Scope::kSpecific;
+  advice.change = "Keep the activations of as many blocks as the memory has room for, all of them if it does.";
+  advice.snippet =
+      "for i, block in enumerate(blocks):  # every second one, say\n    x = checkpoint(block, x, "
+      "use_reentrant=False) if i % 2 else block(x)";
+  advice.confidence = Confidence::kMedium;
+  return Verdict::Say(advice);
+}
+
 Verdict Fragmentation(const Facts& facts) {
   if (facts.process->memory.empty()) return Verdict::Abstain(kNeedsPools);
   for (const report::MemoryReport& pool : facts.process->memory) {
@@ -144,6 +178,8 @@ using report::VerdictKind;
 
 constexpr Rule kMemoryRules[] = {
     {"near-memory-limit", "Memory nearly full", "memory", NearTheLimit},
+    {"recomputed-activations", "Activations computed twice", "devices", RecomputedActivations,
+     About(VerdictKind::kGpuBound)},
     {"fragmentation", "Reserved memory that nothing is in", "memory", Fragmentation},
     {"malloc-in-steady-state", "cudaMalloc in every step", "calls", MallocInSteadyState,
      About(VerdictKind::kAllocating)},

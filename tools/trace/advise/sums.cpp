@@ -14,6 +14,12 @@ bool IsPointwise(std::string_view kernel) {
                      [&](std::string_view name) { return kernel.find(name) != std::string_view::npos; });
 }
 
+bool IsOfEmbeddingGradient(std::string_view kernel) {
+  constexpr std::array<std::string_view, 3> kNames = {"embedding_backward", "compute_grad_weight", "sum_and_scatter"};
+  return std::any_of(kNames.begin(), kNames.end(),
+                     [&](std::string_view name) { return kernel.find(name) != kernel.npos; });
+}
+
 std::string FewerWorkers(const Facts& facts, double processors) {
   const auto ranks = static_cast<double>(std::max<size_t>(1, facts.machine.size()));
   const auto fit = static_cast<int64_t>(std::max(1.0, processors / ranks - 2));

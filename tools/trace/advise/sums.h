@@ -106,6 +106,8 @@ inline std::vector<Place> PlacesOf(const std::vector<PlaceSum>& sums, size_t mos
 
 // By the names that PyTorch's kernels have.
 bool IsPointwise(std::string_view kernel);
+// That add a batch's rows to an embedding's gradient.
+bool IsOfEmbeddingGradient(std::string_view kernel);
 
 inline bool IsCopyCall(const CallGroup& group) {
   return group.function.starts_with("cudaMemcpy") || group.function.starts_with("cuMemcpy");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 
 #include "tools/trace/db/bounded.h"
 
@@ -15,10 +16,12 @@ bool Calls::AreIn(trace_db::DatabaseReader* reader) {
 
 Calls::Calls(trace_db::DatabaseReader* reader, int64_t process, int64_t first, int64_t end)
     : row_(*reader,
-           "SELECT r.start, r.\"end\", r.nameId, d.decisionId, c.siteId, c.thread, c.bytes, c.stream, c.correlationId "
-           "FROM SLIPSTREAM_CALLS c JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON r.correlationId = c.correlationId "
-           "LEFT JOIN SLIPSTREAM_DECISIONS d ON d.correlationId = c.correlationId WHERE c.processId = ?1 "
-           "AND r.start >= ?2 AND r.start < ?3 ORDER BY r.start, r.\"end\" DESC") {
+           "SELECT r.start, r.\"end\", r.nameId, d.decisionId, c.siteId, c.thread, c.bytes, c.stream, "
+           "c.correlationId, " +
+               std::string(reader->HasColumn("SLIPSTREAM_CALLS", "siteIsBackward") ? "c.siteIsBackward" : "0") +
+               " FROM SLIPSTREAM_CALLS c JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON r.correlationId = c.correlationId "
+               "LEFT JOIN SLIPSTREAM_DECISIONS d ON d.correlationId = c.correlationId WHERE c.processId = ?1 "
+               "AND r.start >= ?2 AND r.start < ?3 ORDER BY r.start, r.\"end\" DESC") {
   row_.Bind(1, process).Bind(2, first).Bind(3, end);
 }
 
@@ -33,6 +36,7 @@ bool Calls::Next() {
   now_.bytes = trace_db::BoundedCount(row_.Number(6));
   now_.stream = row_.Number(7);
   now_.correlation = row_.Number(8);
+  now_.site_is_backward = row_.Number(9) != 0;
   return true;
 }
 

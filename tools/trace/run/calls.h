@@ -20,6 +20,8 @@ struct Call {
   int64_t bytes = 0;
   int64_t stream = 0;  // the handle
   int64_t correlation = 0;
+  // The line is not where the thread itself was: it asked for the backward pass that the call is part of.
+  bool site_is_backward = false;
 };
 
 // In the order of their starts, of those that begin at once the longest first:

@@ -19,7 +19,8 @@ const char* TableOf(WorkKind kind) {
   return "CUPTI_ACTIVITY_KIND_MEMSET";
 }
 
-// Name, kind of copy, whether it is of pageable memory, whether it computes in double precision, bytes.
+// Name, kind of copy, whether it is of pageable memory, whether it computes in double precision, whether it fills,
+// bytes.
 std::string ColumnsOf(DatabaseReader* reader, WorkKind kind) {
   const auto has = [&](const char* column) { return reader->HasColumn(TableOf(kind), column); };
   switch (kind) {
@@ -30,16 +31,19 @@ std::string ColumnsOf(DatabaseReader* reader, WorkKind kind) {
                                  "value GLOB 'dgemm*' OR value GLOB '*_dgemm*' OR value GLOB '*_d884*' OR value "
                                  "GLOB '*f64f64*')"
                                : "0";
-      return "w.shortName, -1, 0, " + is_double + ", 0";
+      const std::string is_fill =
+          has("demangledName") ? "w.demangledName IN (SELECT id FROM StringIds WHERE value GLOB '*FillFunctor<*')"
+                               : "0";
+      return "w.shortName, -1, 0, " + is_double + ", " + is_fill + ", 0";
     }
     case WorkKind::kCopy:
       // 0 is pageable memory (ENUM_CUDA_MEM_KIND).
       return std::string("0, w.copyKind, ") +
-             (has("srcKind") && has("dstKind") ? "w.srcKind = 0 OR w.dstKind = 0" : "0") + ", 0, w.bytes";
+             (has("srcKind") && has("dstKind") ? "w.srcKind = 0 OR w.dstKind = 0" : "0") + ", 0, 0, w.bytes";
     case WorkKind::kSet:
       break;
   }
-  return "0, -1, 0, 0, w.bytes";
+  return "0, -1, 0, 0, 0, w.bytes";
 }
 
 }  // namespace
@@ -61,7 +65,8 @@ DeviceWork::DeviceWork(DatabaseReader* reader, int64_t process, WorkKind kind) {
                                        ? " OR c.processId IS NULL AND w.globalPid = " + std::to_string(*global_pid)
                                        : "";
   row_.emplace(*reader, "SELECT w.start, w.\"end\", w.deviceId, " + column("contextId", "w.deviceId") + ", " +
-                            column("streamId", "0") + ", w.correlationId, c.processId, c.siteId, " +
+                            column("streamId", "0") + ", w.correlationId, c.processId, c.siteId, c.thread, " +
+                            (reader->HasColumn("SLIPSTREAM_CALLS", "siteIsBackward") ? "c.siteIsBackward, " : "0, ") +
                             ColumnsOf(reader, kind) + " FROM " + table +
                             " w LEFT JOIN SLIPSTREAM_CALLS c ON c.correlationId = w.correlationId WHERE "
                             "(c.processId = ?1" +
@@ -79,11 +84,14 @@ bool DeviceWork::Next() {
   now_.correlation = row_->Number(5);
   now_.has_call = !row_->IsNull(6);
   now_.site = row_->Number(7);
-  now_.kernel = row_->Number(8);
-  now_.copy_kind = row_->Number(9);
-  now_.is_pageable = row_->Number(10) != 0;
-  now_.is_double = row_->Number(11) != 0;
-  now_.bytes = trace_db::BoundedCount(row_->Number(12));
+  now_.thread = row_->NumberIfKnown(8).value_or(-1);
+  now_.site_is_backward = row_->Number(9) != 0;
+  now_.kernel = row_->Number(10);
+  now_.copy_kind = row_->Number(11);
+  now_.is_pageable = row_->Number(12) != 0;
+  now_.is_double = row_->Number(13) != 0;
+  now_.is_fill = row_->Number(14) != 0;
+  now_.bytes = trace_db::BoundedCount(row_->Number(15));
   return true;
 }
 

@@ -22,12 +22,15 @@ struct Work {
   int64_t context = 0;  // of a database that does not say: the device
   int64_t stream = 0;
   int64_t correlation = 0;
-  bool has_call = false;     // the call that asked for it is in the trace
-  int64_t site = 0;          // of that call
+  bool has_call = false;  // the call that asked for it is in the trace
+  int64_t site = 0;       // of that call
+  int64_t thread = -1;    // likewise
+  bool site_is_backward = false;
   int64_t kernel = 0;        // its short name (Names::TextOf); 0: a copy or a set
   int64_t copy_kind = -1;    // of ENUM_CUDA_MEMCPY_OPER; -1: no copy
   bool is_pageable = false;  // a copy from or to pageable memory
   bool is_double = false;    // a kernel whose whole name has a template or a function of double precision
+  bool is_fill = false;      // a kernel of PyTorch's that sets all elements to one value
   int64_t bytes = 0;
 };
 
