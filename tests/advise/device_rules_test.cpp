@@ -239,7 +239,7 @@ TEST_F(RulesTest, FilledBeforeUse) {
   };
   for (const Place& place : lines) line_with(place, 10, 4);
   // A fill takes a fourth of the others' time. The host's is by launches.
-  ExpectAdvice("filled-before-use", 6 * 40 * kUs);
+  ExpectAdvice("filled-before-use", 240 * kUs);
   const WhatIf what_if = Of("filled-before-use").advice.what_if;
   EXPECT_DOUBLE_EQ(what_if.work.back(), 0.9);
   EXPECT_DOUBLE_EQ(what_if.host.back(), 0.6);

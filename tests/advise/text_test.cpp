@@ -290,11 +290,11 @@ TEST_F(AdviceTextTest, ColorsAreBesideTheText) {
 // The report's verdict is that the host launches, or is outside CUDA calls, for most of the time.
 TEST_F(AdviceTextTest, TheFirstFindingAnswersTheVerdictOrSaysWhyNot) {
   report::ProcessReport& process = report_.processes[0];
-  process.measured_time = 1234 * 10 * kMs;
+  process.measured_time = 12340 * kMs;
   report_.kernels_recorded = true;
   report::DeviceReport& device = process.devices.emplace_back();
   device.times.kernels = 1234 * kMs;
-  device.times.idle[static_cast<size_t>(report::CallKind::kLaunch)] = 1234 * 7 * kMs;
+  device.times.idle[static_cast<size_t>(report::CallKind::kLaunch)] = 8638 * kMs;
   const auto rule = [](std::string_view name) {
     return std::find_if(Rules().begin(), Rules().end(), [&](const Rule& one) { return one.name == name; });
   };

@@ -19,7 +19,8 @@ using report::VerdictKind;
 constexpr double kLeastOfStep = 0.05;
 
 bool HasAny(std::string_view name, std::initializer_list<std::string_view> parts) {
-  return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) { return name.find(part) != name.npos; });
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
 }
 
 // What such kernels have in common. Their time is in `at_stake`; the rest is the rule's.
@@ -112,8 +113,8 @@ Verdict OddSizes(const Facts& facts) {
   if (!facts.devices_recorded) return Verdict::Abstain(kNeedsDevices);
   const auto odd = [](const WorkGroup& group) {
     const std::string_view name = group.kernel;
-    return name.find("tensorop") != name.npos && name.find("f16") != name.npos &&
-           HasAny(name, {"_align1", "_align2", "_align4"}) && name.find("_align16") == name.npos;
+    return name.find("tensorop") != std::string_view::npos && name.find("f16") != std::string_view::npos &&
+           HasAny(name, {"_align1", "_align2", "_align4"}) && name.find("_align16") == std::string_view::npos;
   };
   OfKernels found = AboutKernelsThat(facts, odd, {"matrix product of an odd size", "matrix products of odd sizes"});
   if (ShareOfStep(facts, found.per_step) < kLeastOfStep) return Verdict::Nothing();

@@ -17,7 +17,7 @@ bool IsPointwise(std::string_view kernel) {
 bool IsOfEmbeddingGradient(std::string_view kernel) {
   constexpr std::array<std::string_view, 3> kNames = {"embedding_backward", "compute_grad_weight", "sum_and_scatter"};
   return std::any_of(kNames.begin(), kNames.end(),
-                     [&](std::string_view name) { return kernel.find(name) != kernel.npos; });
+                     [&](std::string_view name) { return kernel.find(name) != std::string_view::npos; });
 }
 
 std::string FewerWorkers(const Facts& facts, double processors) {
