@@ -27,6 +27,7 @@ REHEARSED = {
     "anomalies_detected": "--width 16 --layers 1 --batch 2 --length 8 --words 64",
     "augmented_in_the_loop": "--size 32 --batch 2 --width 4",
     "cache_emptied": "--size 16 --batch 2 --width 4",
+    "copied_in_line": "--columns 10 --width 16 --batch 4",
     "data_on_the_gpu": "--rows 100 --columns 16 --width 16 --layers 1 --batch 4",
     "double_precision": "--rows 64 --columns 16 --width 16 --batch 8",
     "few_workers": "--samples 1600 --batch 2 --width 16",
