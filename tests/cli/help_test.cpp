@@ -2,10 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/support/plain_build.h"
 #include "tests/support/process.h"
+#include "tools/cli/duration.h"
 #include "tools/cli/exit_codes.h"
 
 namespace slipstream::cli {
@@ -68,6 +73,9 @@ TEST(HelpTest, EveryCommandStandsInTheOverview) {
     }
   }
   EXPECT_TRUE(Slipstream({"--version"}).out.starts_with("slipstream "));
+  EXPECT_EQ(Slipstream({"-V"}).out, Slipstream({"--version"}).out);
+  EXPECT_EQ(Slipstream({"help"}).out, overview);
+  EXPECT_EQ(Slipstream({"help", "policy", "diff"}).out, Slipstream({"policy", "diff", "--help"}).out);
 }
 
 TEST(HelpTest, MistakesAreToldWhatWasMeant) {
@@ -84,13 +92,44 @@ TEST(HelpTest, MistakesAreToldWhatWasMeant) {
       {{"tune", "-n", "2", "--", "true"}, "slipstream tune: --pairs: Value 2 not in range 3 to 1000\n"},
       {{"policy", "diff"}, "slipstream policy diff: A is required\n"},
       {{"compare"}, "slipstream: no command. Write:  slipstream compare [options] -- COMMAND...\n"},
-      {{"advise"}, "slipstream: no run. Write:  slipstream advise RUN (or --list)\n"},
+      {{"tune", "--budget", "10x", "--", "true"},
+       "slipstream tune: --budget: \"10x\" is no time, such as 90, 90s, 10m or 1h30m\n"},
+      {{"top", "--interval", "9h"}, "slipstream top: --interval: 9h is not from 100 ms to 60 min\n"},
+      // The right line is printed, to be pasted.
+      {{"run", "python3", "-c", "print(1)"},
+       "slipstream: the command stands after --:\n  slipstream run -- python3 -c 'print(1)'\n"},
+      {{"run", "--summary", "s.json", "--quiet", "true", "--x", "--", "y"}, "slipstream run: what is \"true\" for?\n"},
+      {{"run", "train.py", "--epochs", "1"},
+       "slipstream: the command stands after --:\n  slipstream run -- python train.py --epochs 1\n"},
+      {{"--quiet", "run", "--summary", "s.json", "true"},
+       "slipstream: the command stands after --:\n  slipstream run --quiet --summary s.json -- true\n"},
+      {{"--quiet", "run", "--", "true", "--", "x"},
+       "slipstream: the options stand after the command's name:\n  slipstream run --quiet -- true -- x\n"},
+      {{"--json", "policy", "show"}, "slipstream: no option --json\n"},
+      {{"doctor", "true"}, "slipstream: the command stands after --:\n  slipstream doctor -- true\n"},
+      {{"sh", "-c", "true"},
+       "slipstream: no command \"sh\". To run it under slipstream:\n  slipstream run -- sh -c true\n"},
   };
   for (const auto& [words, said] : cases) {
     const Finished finished = Slipstream(words);
     EXPECT_EQ(finished.status, kUsage) << Joined(words);
     EXPECT_EQ(finished.out, "") << Joined(words);
     EXPECT_TRUE(finished.err.starts_with(said)) << Joined(words) << ": " << finished.err;
+  }
+}
+
+TEST(DurationTest, NumbersWithUnits) {
+  const std::vector<std::pair<std::string, double>> times = {
+      {"90", 90},      {"1.5", 1.5},    {"90s", 90},      {"10m", 600},           {"2h", 7200},
+      {"250ms", 0.25}, {"1h30m", 5400}, {"1m0.5s", 60.5}, {"2400h", kMostSeconds}};
+  for (const auto& [text, seconds] : times) {
+    const std::optional<double> found = ParseDuration(text);
+    ASSERT_TRUE(found) << text;
+    EXPECT_DOUBLE_EQ(*found, seconds) << text;
+  }
+  for (const char* const text : {"", "m", "0", "0s", "-1", "+1", "1 m", "1d", "30m1h", "1m1m", "1m30", "30 ", "1e3",
+                                 "inf", "nan", "2401h", ".5", "1..5"}) {
+    EXPECT_FALSE(ParseDuration(text)) << text;
   }
 }
 

@@ -3,8 +3,12 @@
 // Threading: none. Included by main.cpp alone: CLI11 is slow to compile.
 #pragma once
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -102,6 +106,19 @@ class HelpFormatter : public CLI::Formatter {
   std::map<const CLI::App*, std::string> usages_;
 };
 
+// A file of the user's, or a program on PATH.
+inline bool IsProgram(const std::string& word) {
+  if (word.find('/') != std::string::npos || word.ends_with(".py")) return access(word.c_str(), F_OK) == 0;
+  const char* const path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const std::string_view folder = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
+    if (!folder.empty() && access((std::string(folder) + "/" + word).c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
 // "; did you mean --policy?" where one of the names is near; else nothing.
 inline std::string DidYouMean(std::string_view name, const std::vector<std::string>& names) {
   const std::string nearest = policy::Nearest(name, names);
@@ -140,6 +157,66 @@ inline std::string MistakeText(const CLI::ParseError& error, const CLI::App& app
     text = "what is \"" + first + "\" for?";
   }
   return path + ": " + text + "\n  `" + path + " --help` says what there is.\n";
+}
+
+// What was meant by a command line that cannot be parsed: why that is none, and the right one. Empty: nobody knows.
+struct Meant {
+  std::string why;
+  std::vector<std::string> line;  // without "slipstream"
+};
+
+// `arguments` up to the first "--", `behind` what stands after it; `takes_command`: of a command's name.
+inline Meant WhatWasMeant(const CLI::App& app, const std::vector<std::string>& arguments,
+                          const std::vector<std::string>& behind, bool has_separator,
+                          const std::function<bool(const std::string&)>& takes_command) {
+  const auto is_option = [](const std::string& word) { return word.size() > 1 && word[0] == '-'; };
+  std::vector<std::string> names;
+  for (const CLI::App* const one : app.get_subcommands({})) names.push_back(one->get_name());
+  const auto verb = std::find_if(arguments.begin(), arguments.end(), [&](const std::string& word) {
+    return std::find(names.begin(), names.end(), word) != names.end();
+  });
+  Meant meant;
+  const auto add_command = [&](std::vector<std::string>::const_iterator first) {
+    meant.line.emplace_back("--");
+    const bool is_script = first != arguments.end() && first->ends_with(".py");
+    if (is_script && access(first->c_str(), X_OK) != 0) meant.line.emplace_back("python");
+    meant.line.insert(meant.line.end(), first, arguments.end());
+  };
+  if (verb == arguments.end()) {
+    const bool is_program = !arguments.empty() && !is_option(arguments[0]) && IsProgram(arguments[0]);
+    if (!is_program || !policy::Nearest(arguments[0], names).empty()) return meant;
+    meant.why = "no command \"" + arguments[0] + "\". To run it under slipstream:";
+    meant.line = {"run"};
+    add_command(arguments.begin());
+  } else {
+    if (!std::all_of(arguments.begin(), verb, is_option)) return meant;
+    const CLI::App* const command = app.get_subcommand(*verb);
+    if (!command->get_subcommands({}).empty()) return meant;
+    meant.line = {*verb};
+    meant.line.insert(meant.line.end(), arguments.begin(), verb);
+    auto word = verb + 1;
+    for (; word != arguments.end() && is_option(*word); ++word) {
+      meant.line.push_back(*word);
+      const CLI::Option* const option = command->get_option_no_throw(*word);
+      if (option == nullptr || option->get_expected_min() == 0 || word + 1 == arguments.end()) continue;
+      meant.line.push_back(*++word);
+    }
+    if (takes_command(*verb) && !has_separator && word != arguments.end()) {
+      meant.why = "the command stands after --:";
+      add_command(word);
+    } else if (verb != arguments.begin()) {
+      meant.why = "the options stand after the command's name:";
+      meant.line.insert(meant.line.end(), word, arguments.end());
+    } else {
+      meant.line.clear();
+      return meant;
+    }
+  }
+  if (has_separator) {
+    meant.line.emplace_back("--");
+    meant.line.insert(meant.line.end(), behind.begin(), behind.end());
+  }
+  return meant;
 }
 
 }  // namespace slipstream::cli

@@ -1,11 +1,11 @@
 // The command line of slipstream. Parsing only: what a command does is in the file of its name.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <deque>
 #include <exception>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,6 +16,7 @@
 #include "tools/cli/compare_command.h"
 #include "tools/cli/compare_runs_command.h"
 #include "tools/cli/doctor.h"
+#include "tools/cli/duration.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/export.h"
 #include "tools/cli/help.h"
@@ -32,6 +33,8 @@
 #include "tools/cli/tune_command.h"
 #include "tools/cli/version.h"
 #include "tools/cli/watcher.h"
+#include "tools/text/shell.h"
+#include "tools/text/text.h"
 
 namespace {
 
@@ -74,7 +77,7 @@ struct Command {
 class CommandLine {
  public:
   CommandLine() {
-    app_.set_version_flag("--version", slipstream::cli::VersionLine(), "Print the version and the commit");
+    app_.set_version_flag("-V,--version", slipstream::cli::VersionLine(), "Print the version and the commit");
     app_.set_help_flag("-h,--help", "Print this");
     app_.require_subcommand(1);
     app_.formatter(formatter_);
@@ -98,6 +101,10 @@ class CommandLine {
     app_.footer(kFooter);  // now: commands would have begun with it
     bool has_separator = false;
     const std::vector<std::string> behind = TakeCommand(&arguments, &has_separator);
+    if (!arguments.empty() && arguments.front() == "help") {
+      arguments.erase(arguments.begin());
+      arguments.emplace_back("--help");
+    }
     try {
       std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // what CLI11 takes
       app_.parse(reversed);
@@ -105,6 +112,16 @@ class CommandLine {
       if (error.get_exit_code() == 0) {
         app_.exit(error);
         return kSuccess;
+      }
+      const slipstream::cli::Meant meant =
+          slipstream::cli::WhatWasMeant(app_, arguments, behind, has_separator, [this](const std::string& name) {
+            return std::any_of(commands_.begin(), commands_.end(),
+                               [&](const Command& command) { return command.name == name && command.takes_command; });
+          });
+      if (!meant.line.empty()) {
+        std::fprintf(stderr, "slipstream: %s\n  slipstream %s\n", meant.why.c_str(),
+                     slipstream::text::InShell(meant.line).c_str());
+        return kUsage;
       }
       std::fputs(slipstream::cli::MistakeText(error, app_, arguments).c_str(), stderr);
       return kUsage;
@@ -252,6 +269,22 @@ void AddAdvise(CommandLine* line) {
   };
 }
 
+// A time with its unit, in seconds.
+void AddDuration(CLI::App* command, const std::string& names, double* seconds, const std::string& help,
+                 double least = 0, double most = slipstream::cli::kMostSeconds) {
+  const std::string name = names.substr(names.rfind("--"));
+  const auto take = [name, seconds, least, most](const std::string& text) {
+    const std::optional<double> found = slipstream::cli::ParseDuration(text);
+    if (!found) throw CLI::ValidationError(name, "\"" + text + "\" is no time, such as 90, 90s, 10m or 1h30m");
+    if (*found < least || *found > most)
+      throw CLI::ValidationError(name, text + " is not from " +
+                                           slipstream::text::HumanTime(static_cast<uint64_t>(least * 1e9)) + " to " +
+                                           slipstream::text::AboutTime(most));
+    *seconds = *found;
+  };
+  command->add_option_function<std::string>(names, take, help)->type_name("TIME");
+}
+
 void AddYardstick(CLI::App* command, slipstream::cli::YardstickOptions* options) {
   command
       ->add_option("--by", options->by,
@@ -274,9 +307,7 @@ void AddYardstick(CLI::App* command, slipstream::cli::YardstickOptions* options)
                    "Compare as results only what this regular expression finds in the output (its group, if it has "
                    "one)")
       ->type_name("PATTERN");
-  command->add_option("--timeout", options->timeout, "Kill a run after so many seconds: it has failed then")
-      ->check(CLI::PositiveNumber)
-      ->type_name("SECONDS");
+  AddDuration(command, "--timeout", &options->timeout, "Kill a run after this time: it has failed then");
 }
 
 // The names of the options and words that were given, but for these.
@@ -343,11 +374,8 @@ void AddCompare(CommandLine* line) {
       ->allow_extra_args(false)
       ->type_name("FILE");
   AddYardstick(command.app, &options->yardstick);
-  command.app
-      ->add_option("--time,--budget", options->budget, "Begin no pair that would not end within this time: 90, 5m, 2h")
-      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}))
-      ->check(CLI::PositiveNumber)
-      ->type_name("TIME");
+  AddDuration(command.app, "--time,--budget", &options->budget,
+              "Begin no pair that would not end within this time: 90, 5m, 2h");
   command.app->add_flag("--commands", options->two_commands,
                         "COMMAND holds two, with -- between them; both run under slipstream");
   AddPercent(command.app, "--fail-if-slower", &options->fail_if_slower,
@@ -375,7 +403,7 @@ void AddTune(CommandLine* line) {
                                "Look for a policy under which a command is faster, and write it to a file",
                                "Examples:\n"
                                "  slipstream tune -- python train.py --epochs 1\n"
-                               "  slipstream tune --budget 3600 --metric '([0-9.]+) samples/s' \\\n"
+                               "  slipstream tune --budget 1h --metric '([0-9.]+) samples/s' \\\n"
                                "      --higher-is-better -- python train.py\n"
                                "  slipstream tune --try NVIDIA_TF32_OVERRIDE=1 -o fast.toml -- python train.py\n"
                                "Exit status: 0 the file is there, whether something faster was found or not; 1\n"
@@ -390,9 +418,7 @@ void AddTune(CommandLine* line) {
                         "(FILE.journal)");
   command.app->add_option("--policy", options->policy, "Policy file (TOML) to begin with; default: the one in force")
       ->type_name("FILE");
-  command.app->add_option("--budget", options->budget, "Seconds that all of it may take (1800)")
-      ->check(CLI::PositiveNumber)
-      ->type_name("SECONDS");
+  AddDuration(command.app, "--budget", &options->budget, "The time that all of it may take (30m)");
   command.app->add_option("-n,--pairs", options->pairs, "Pairs of runs in a contest of two policies, at most (6)")
       ->check(CLI::Range(3, 1000))
       ->type_name("N");
@@ -445,9 +471,7 @@ void AddTop(CommandLine* line) {
                           "default: all processes under slipstream on this machine that are yours (of root: all)");
   command.app->add_flag("--once", options->once, "Print one look as text, and end");
   command.app->add_flag("--json", options->json, "Print one JSON object a look, each in a line");
-  command.app->add_option("--interval", options->interval_s, "Seconds from one look to the next; default: 1")
-      ->check(CLI::Range(0.1, 3600.0))
-      ->type_name("SECONDS");
+  AddDuration(command.app, "--interval", &options->interval_s, "From one look to the next; default: 1s", 0.1, 3600);
   command.run = [options](const std::vector<std::string>&) { return slipstream::cli::Top(*options); };
 }
 

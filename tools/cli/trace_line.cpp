@@ -8,6 +8,7 @@
 
 #include "policy/text.h"
 #include "tools/cli/still_running.h"
+#include "tools/text/shell.h"
 #include "tools/text/text.h"
 #include "tracer/base/python_lines.h"
 #include "tracer/spool/spool_reader.h"
@@ -46,28 +47,6 @@ std::string TroubleOf(const SpoolOutcome& file, int64_t ending) {
   if (file.reason == EndReason::kError) return std::string("cut short: ") + std::strerror(file.error) + killed;
   if (!file.has_calls) return "empty: not one call was recorded";
   return "";
-}
-
-// A word with what no terminal should be sent, as bash, zsh and ksh read it.
-std::string InShellByBytes(const std::string& word) {
-  std::string quoted = "$'";
-  for (const char c : word) {
-    char byte[8];
-    const bool plain = c >= ' ' && c <= '~' && c != '\'' && c != '\\';
-    std::snprintf(byte, sizeof(byte), plain ? "%c" : "\\x%02x", static_cast<unsigned char>(c));
-    quoted += byte;
-  }
-  return quoted + "'";
-}
-
-// As a word of a command line.
-std::string InShell(const std::string& word) {
-  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  if (policy::Escape(word) != word) return InShellByBytes(word);
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 }  // namespace
@@ -161,7 +140,7 @@ std::string FormatTrace(const TraceSummary& trace) {
 
 std::string FormatHint(const TraceSummary& trace) {
   if (trace.files.empty()) return "";
-  return "slipstream: to read it: slipstream report " + InShell(trace.directory) + "\n";
+  return "slipstream: to read it: slipstream report " + text::InShell(trace.directory) + "\n";
 }
 
 }  // namespace slipstream::cli
