@@ -190,11 +190,19 @@ inline Meant WhatWasMeant(const CLI::App& app, const std::vector<std::string>& a
     add_command(arguments.begin());
   } else {
     if (!std::all_of(arguments.begin(), verb, is_option)) return meant;
-    const CLI::App* const command = app.get_subcommand(*verb);
-    if (!command->get_subcommands({}).empty()) return meant;
-    meant.line = {*verb};
+    const auto below = [](const CLI::App* above, const std::string& name) -> const CLI::App* {
+      for (const CLI::App* const one : above->get_subcommands({})) {
+        if (one->get_name() == name) return one;
+      }
+      return nullptr;
+    };
+    const CLI::App* command = &app;
+    auto word = verb;
+    for (; word != arguments.end() && below(command, *word) != nullptr; ++word) {
+      command = below(command, *word);
+      meant.line.push_back(*word);
+    }
     meant.line.insert(meant.line.end(), arguments.begin(), verb);
-    auto word = verb + 1;
     for (; word != arguments.end() && is_option(*word); ++word) {
       meant.line.push_back(*word);
       const CLI::Option* const option = command->get_option_no_throw(*word);

@@ -2,7 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -12,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "policy/record_window.h"
 #include "tools/cli/advise_command.h"
 #include "tools/cli/compare_command.h"
 #include "tools/cli/compare_runs_command.h"
@@ -28,6 +32,7 @@
 #include "tools/cli/report_command.h"
 #include "tools/cli/run.h"
 #include "tools/cli/run_end.h"
+#include "tools/cli/runs_here.h"
 #include "tools/cli/summary_command.h"
 #include "tools/cli/top_command.h"
 #include "tools/cli/tune_command.h"
@@ -53,7 +58,7 @@ constexpr char kPolicyHelp[] = "Policy file (TOML); takes the place of SLIPSTREA
 // A recorded run that is named.
 constexpr char kRunHelp[] =
     "The run's directory, one spool file in it, or a database of it; several directories or files are one run whose "
-    "ranks were recorded apart";
+    "ranks were recorded apart; default: the newest run in the working directory";
 constexpr char kJsonHelp[] = "Print JSON";
 constexpr char kForceHelp[] = "Replace a file that is there";
 
@@ -172,9 +177,68 @@ void AddRuns(CLI::App* app, const std::shared_ptr<Options>& options, const char*
   app->add_option_function<std::vector<std::string>>("RUN", take, help);
 }
 
-int NoRun(const char* write) {
-  std::fprintf(stderr, "slipstream: no run. Write:  slipstream %s\n", write);
-  return kUsage;
+// The newest run here where none is named. False: there is none, and it has said so.
+bool HasRun(const char* command, const char* write, std::string* run) {
+  if (!run->empty()) return true;
+  if (const std::vector<std::string> newest = slipstream::cli::TakeNewest(command, 1); !newest.empty()) {
+    *run = newest.front();
+    return true;
+  }
+  std::fprintf(stderr,
+               "slipstream: no run, and none here. Write:  slipstream %s %s\n  `slipstream run --record -- COMMAND` "
+               "leaves a run in the working directory.\n",
+               command, write);
+  return false;
+}
+
+// A time with its unit, in seconds.
+CLI::Option* AddDuration(CLI::App* command, const std::string& names, double* seconds, const std::string& help,
+                         double least = 0, double most = slipstream::cli::kMostSeconds) {
+  const std::string name = names.substr(names.rfind("--"));
+  const auto take = [name, seconds, least, most](const std::string& text) {
+    const std::optional<double> found = slipstream::cli::ParseDuration(text);
+    if (!found) throw CLI::ValidationError(name, "\"" + text + "\" is no time, such as 90, 90s, 10m or 1h30m");
+    if (*found < least || *found > most)
+      throw CLI::ValidationError(name, text + " is not from " +
+                                           slipstream::text::HumanTime(static_cast<uint64_t>(least * 1e9)) + " to " +
+                                           slipstream::text::AboutTime(most));
+    *seconds = *found;
+  };
+  return command->add_option_function<std::string>(names, take, help)->type_name("TIME");
+}
+
+// What of the command is recorded: --steps, or --delay and --duration.
+void AddWindow(Command* command, slipstream::cli::RunOptions* options) {
+  struct Window {
+    std::optional<std::string> steps;
+    double delay = 0;
+    double duration = 0;
+  };
+  const auto window = std::make_shared<Window>();
+  const auto take_steps = [window](const std::string& text) {
+    const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+    window->steps = is_number ? "0-" + std::to_string(std::strtoull(text.c_str(), nullptr, 10) - 1) : text;
+    if (text.find_first_not_of('0') == std::string::npos ||
+        !slipstream::policy::RecordWindow::Parse("steps " + *window->steps))
+      throw CLI::ValidationError("--steps", "\"" + text + "\" is no number of steps and no part, such as 100 or 10-20");
+  };
+  CLI::Option* const steps =
+      command->app->add_option_function<std::string>("--steps", take_steps, "Record this many steps, or these: 10-20")
+          ->type_name("N|A-B");
+  AddDuration(command->app, "--delay", &window->delay, "Record from this time after the first use of CUDA")
+      ->excludes(steps);
+  AddDuration(command->app, "--duration", &window->duration, "Record for this time")->excludes(steps);
+  command->app->final_callback([window, options] {
+    if (window->steps) options->set.emplace_back("tracer.window", "steps " + *window->steps);
+    if (window->delay <= 0 && window->duration <= 0 && !window->steps) return;
+    options->record = true;
+    if (window->steps) return;
+    // Whole seconds: no less than what was asked for.
+    const auto from = static_cast<uint64_t>(window->delay);
+    const auto to = static_cast<uint64_t>(std::ceil(window->delay + window->duration));
+    options->set.emplace_back(
+        "tracer.window", "seconds " + std::to_string(from) + "-" + (window->duration > 0 ? std::to_string(to) : ""));
+  });
 }
 
 void AddRun(CommandLine* line) {
@@ -183,6 +247,7 @@ void AddRun(CommandLine* line) {
                                "Examples:\n"
                                "  slipstream run -- python train.py\n"
                                "  slipstream run --record -- torchrun --nproc-per-node=4 train.py\n"
+                               "  slipstream run --report --steps 10-110 -- python train.py\n"
                                "Exit status: that of COMMAND (128 + N, and the same signal, when a signal N\n"
                                "ended it); 125 slipstream could not start it; 126 it cannot be executed;\n"
                                "127 it was not found.");
@@ -190,10 +255,23 @@ void AddRun(CommandLine* line) {
   command.app->add_option("--summary", options->summary, "Write the summary to this file, as JSON")->type_name("FILE");
   command.app->add_flag("--record", options->record,
                         "Record every call; the trace stays in a folder slipstream-trace-... of the working directory");
+  command.app->add_option("-o,--out", options->out, "Record into this directory, which is made")->type_name("DIR");
+  command.app->add_flag("--report", options->report, "Record, and say at the end where the time went");
+  AddWindow(&command, options.get());
+  const auto set = [options](const std::vector<std::string>& settings) {
+    for (const std::string& text : settings) {
+      if (std::string why = slipstream::cli::ParseSetting(text, &options->set.emplace_back()); !why.empty())
+        throw CLI::ValidationError("--set", why);
+    }
+  };
+  command.app->add_option_function<std::vector<std::string>>("--set", set, "Set a key of the policy; more than once")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
   command.app->add_flag("--quiet", options->quiet, "Print no summary at the end");
   command.takes_command = command.needs_command = true;
   command.run = [options](const std::vector<std::string>& words) {
     options->command = words;
+    options->record = options->record || options->out || options->report;
     return slipstream::cli::Run(*options);
   };
 }
@@ -229,7 +307,7 @@ void AddDoctor(CommandLine* line) {
 
 void AddReport(CommandLine* line) {
   const auto options = std::make_shared<slipstream::cli::ReportCommandOptions>();
-  Command& command = line->Add("report", "[OPTIONS] RUN...", "Say where the time of a recorded run went",
+  Command& command = line->Add("report", "[OPTIONS] [RUN...]", "Say where the time of a recorded run went",
                                "Examples:\n"
                                "  slipstream report slipstream-trace-20260101-120000-abcdef\n"
                                "  slipstream report --html report.html slipstream-trace-...\n"
@@ -244,13 +322,13 @@ void AddReport(CommandLine* line) {
   command.app->add_flag("--json", options->json, kJsonHelp);
   AddInput(command.app, &options->input);
   command.run = [options](const std::vector<std::string>&) {
-    return options->run.empty() ? NoRun("report RUN") : slipstream::cli::Report(*options, kVersion);
+    return HasRun("report", "RUN", &options->run) ? slipstream::cli::Report(*options, kVersion) : kUsage;
   };
 }
 
 void AddAdvise(CommandLine* line) {
   const auto options = std::make_shared<slipstream::cli::AdviseOptions>();
-  Command& command = line->Add("advise", "[OPTIONS] RUN...", "Say what to change, and what that would gain",
+  Command& command = line->Add("advise", "[OPTIONS] [RUN...]", "Say what to change, and what that would gain",
                                "Examples:\n"
                                "  SLIPSTREAM_TRACER_DEVICE=cupti slipstream run --record -- python train.py\n"
                                "  slipstream advise slipstream-trace-...\n"
@@ -264,25 +342,9 @@ void AddAdvise(CommandLine* line) {
   command.app->add_flag("--json", options->json, kJsonHelp);
   AddInput(command.app, &options->input);
   command.run = [options](const std::vector<std::string>&) {
-    if (options->run.empty() && !options->list) return NoRun("advise RUN (or --list)");
+    if (!options->list && !HasRun("advise", "RUN (or --list)", &options->run)) return kUsage;
     return slipstream::cli::Advise(*options, kVersion);
   };
-}
-
-// A time with its unit, in seconds.
-void AddDuration(CLI::App* command, const std::string& names, double* seconds, const std::string& help,
-                 double least = 0, double most = slipstream::cli::kMostSeconds) {
-  const std::string name = names.substr(names.rfind("--"));
-  const auto take = [name, seconds, least, most](const std::string& text) {
-    const std::optional<double> found = slipstream::cli::ParseDuration(text);
-    if (!found) throw CLI::ValidationError(name, "\"" + text + "\" is no time, such as 90, 90s, 10m or 1h30m");
-    if (*found < least || *found > most)
-      throw CLI::ValidationError(name, text + " is not from " +
-                                           slipstream::text::HumanTime(static_cast<uint64_t>(least * 1e9)) + " to " +
-                                           slipstream::text::AboutTime(most));
-    *seconds = *found;
-  };
-  command->add_option_function<std::string>(names, take, help)->type_name("TIME");
 }
 
 void AddYardstick(CLI::App* command, slipstream::cli::YardstickOptions* options) {
@@ -390,6 +452,7 @@ void AddCompare(CommandLine* line) {
     runs->verbose = options->verbose;
     runs->fail_if_slower = options->fail_if_slower;
     runs->has_command = !words.empty();
+    if (words.empty() && runs->runs.empty()) runs->runs = slipstream::cli::TakeNewest("compare", 2);
     runs->others = GivenBeside(*app, {"RUN", "--rank", "--floor", "--fail-if-slower", "--json", "--verbose"});
     if (const std::optional<int> status = slipstream::cli::CompareRuns(*runs, kVersion)) return *status;
     options->command = words;
@@ -477,7 +540,7 @@ void AddTop(CommandLine* line) {
 
 void AddExport(CommandLine* line) {
   const auto options = std::make_shared<slipstream::cli::ExportOptions>();
-  Command& command = line->Add("export", "[OPTIONS] RUN...", "Write a recorded run in formats that other tools read",
+  Command& command = line->Add("export", "[OPTIONS] [RUN...]", "Write a recorded run in formats that other tools read",
                                "Examples:\n"
                                "  slipstream export slipstream-trace-... --sqlite run.sqlite\n"
                                "  slipstream export slipstream-trace-... --perfetto run.pftrace.gz --rank 0\n"
@@ -489,7 +552,8 @@ void AddExport(CommandLine* line) {
   CLI::App* const app = command.app;
   AddRuns(app, options,
           "The run's directory, or one spool file in it; for other formats than --sqlite, also its database; several "
-          "directories or files are one run whose ranks were recorded apart");
+          "directories or files are one run whose ranks were recorded apart; default: the newest run in the working "
+          "directory");
   app->add_option("--sqlite", options->sqlite,
                   "Write an SQLite database, in the table layout of Nsight Systems' export")
       ->type_name("FILE");
@@ -512,9 +576,7 @@ void AddExport(CommandLine* line) {
   command.run = [options](const std::vector<std::string>&) {
     const bool has_format =
         options->sqlite || options->chrome || options->perfetto || options->allocations || options->check;
-    if (has_format && options->run.empty()) {
-      return NoRun("export RUN --sqlite FILE (or --chrome, --perfetto,\n  --allocations)");
-    }
+    if (has_format && !HasRun("export", "RUN --sqlite FILE (or another format)", &options->run)) return kUsage;
     return slipstream::cli::Export(*options, kVersion);
   };
 }

@@ -17,6 +17,8 @@
 #include "policy/environment.h"
 #include "policy/load.h"
 #include "policy/log.h"
+#include "policy/nearest.h"
+#include "policy/options.h"
 #include "policy/run_variable.h"
 #include "policy/text.h"
 #include "tools/cli/child.h"
@@ -72,13 +74,14 @@ class HarmlessWrites {
   std::array<struct sigaction, 2> before_{};
 };
 
-// The variables of this process, and the one that --record stands for: what reads them here and in the command then
-// agrees.
+// The variables of this process, and those that --record and --set stand for: what reads them here and in the command
+// then agrees.
 policy::Environment EnvironmentFor(const RunOptions& options) {
   policy::Environment own = policy::Environment::FromProcess();
-  if (!options.record || !own.complete()) return own;
+  if ((!options.record && options.set.empty()) || !own.complete()) return own;
   std::map<std::string, std::string> variables(own.variables().begin(), own.variables().end());
-  variables["SLIPSTREAM_TRACER_RECORD"] = "on";
+  if (options.record) variables["SLIPSTREAM_TRACER_RECORD"] = "on";
+  for (const auto& [key, value] : options.set) variables[policy::VariableOf(*policy::FindOption(key))] = value;
   return policy::Environment(variables);
 }
 
@@ -95,6 +98,7 @@ RunState StateOf(const RunOptions& options, const Preparation& preparation, cons
   state.start_unix_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   state.quiet = options.quiet;
+  state.report = options.report;
   state.counters = WantsCounters(policy);
   state.trace = WantsTrace(policy);
   state.children_chosen = !policy::ChildrenVariable(policy.children, preparation.library).empty();
@@ -121,8 +125,16 @@ std::string TakeSummaryFile(const std::string& path, std::string* taken) {
   return error ? error.message() : "";
 }
 
-void MakeDirectory(const RunState& state, const std::string& tmpdir, RunDirectory* directory) {
+// False: a directory that was named cannot be had.
+bool MakeDirectory(const RunOptions& options, const RunState& state, const std::string& tmpdir,
+                   RunDirectory* directory) {
   std::string error;
+  if (state.trace && options.out) {
+    EndAbandonedRuns(tmpdir);
+    if (directory->CreateNamed(*options.out, &error)) return true;
+    Complain("cannot record in " + *options.out + ": " + error + ". Name another directory");
+    return false;
+  }
   if (state.trace) {
     EndAbandonedRuns(tmpdir);
     if (!directory->CreateForTrace(TraceDirectoryPlaces(tmpdir), &error)) {
@@ -131,6 +143,7 @@ void MakeDirectory(const RunState& state, const std::string& tmpdir, RunDirector
   } else if (!directory->Create(RunDirectoryPlaces(tmpdir), &error)) {
     Complain("no counters and no summary of this run: " + error);
   }
+  return true;
 }
 
 // When the first process of a container ends, so do all others: there is nobody to watch.
@@ -156,6 +169,25 @@ void Prepare(RunState state, policy::RunWatcher watcher, RunDirectory* directory
 }
 
 }  // namespace
+
+std::string ParseSetting(const std::string& text, std::pair<std::string, std::string>* setting) {
+  const size_t equals = text.find('=');
+  *setting = {text.substr(0, equals), equals == std::string::npos ? "" : text.substr(equals + 1)};
+  const std::string& key = setting->first;
+  if (equals == std::string::npos) return "\"" + text + "\" is no KEY=VALUE, such as transfer.d2h=off";
+  const policy::Option* const option = policy::FindOption(key);
+  if (option == nullptr || !option->overridable) {
+    std::vector<std::string> keys;
+    for (const policy::Option& one : policy::Options()) {
+      if (one.overridable) keys.push_back(policy::KeyOf(one));
+    }
+    const std::string nearest = policy::Nearest(key, keys);
+    return "no key \"" + key + "\"" + (nearest.empty() ? "" : "; did you mean " + nearest + "?");
+  }
+  policy::Problem problem;
+  if (policy::AcceptText(*option, setting->second, problem)) return "";
+  return key + ": found \"" + setting->second + "\", expected " + problem.expected;
+}
 
 PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request) {
   PreloadEnvironment result;
@@ -324,7 +356,8 @@ int Run(const RunOptions& options) {
   if (options.record && !state.trace) Complain("no trace: the policy says enabled = false");
   const bool wants_end = !options.quiet || options.summary || state.trace;
   RunDirectory directory;
-  if (wants_end) MakeDirectory(state, std::string(environment.Get("TMPDIR").value_or("")), &directory);
+  if (wants_end && !MakeDirectory(options, state, std::string(environment.Get("TMPDIR").value_or("")), &directory))
+    return kCannotStart;
 
   const PreloadEnvironment preload = EnvironmentOf(preparation, environment, directory.path(), RootOf(state));
   const ExpandableSegments& expandable = preload.expandable;

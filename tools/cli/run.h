@@ -18,8 +18,14 @@ struct RunOptions {
   std::optional<std::string> summary;  // file for the JSON summary
   bool quiet = false;                  // no summary on standard error
   bool record = false;                 // leave a trace, whatever the policy says
-  std::vector<std::string> command;    // never empty
+  std::optional<std::string> out;      // the trace's directory, which is made; nothing: named by the time
+  bool report = false;                 // print what the trace says, at the end
+  std::vector<std::pair<std::string, std::string>> set;  // keys of the policy, and values as variables have them
+  std::vector<std::string> command;                      // never empty
 };
+
+// Why "KEY=VALUE" sets no key of a policy, in one line; empty: *setting is what it sets.
+std::string ParseSetting(const std::string& text, std::pair<std::string, std::string>* setting);
 
 // Does not return when the command could be started: this process is then the command (S68). Otherwise an exit code of
 // exit_codes.h, with the reason on standard error.

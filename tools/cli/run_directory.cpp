@@ -146,6 +146,29 @@ bool RunDirectory::CreateForTrace(const std::vector<std::string>& places, std::s
   return false;
 }
 
+bool RunDirectory::CreateNamed(const std::string& path, std::string* error) {
+  const PrivateUmask only_ours;
+  std::error_code failed;
+  const std::string name = std::filesystem::absolute(path, failed).lexically_normal().string();
+  if (failed) {
+    *error = failed.message();
+    return false;
+  }
+  if (mkdir(name.c_str(), S_IRWXU) != 0) {
+    const int why = errno;
+    const bool is_free = why == EEXIST && std::filesystem::is_directory(name, failed) &&
+                         std::filesystem::is_empty(name, failed) && access(name.c_str(), W_OK) == 0;
+    if (!is_free) {
+      *error = why == EEXIST ? "it is there, and is no empty directory that can be written" : std::strerror(why);
+      return false;
+    }
+  }
+  path_ = name;
+  lock_ = open(name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  keeps_trace_ = true;
+  return true;
+}
+
 void RemoveRun(const std::string& path, bool keeps_trace) {
   RemoveFlatDirectory(path, keeps_trace ? tracer::kSpoolSuffix : "");
 }

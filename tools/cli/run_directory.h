@@ -28,6 +28,9 @@ class RunDirectory {
   // The same for a trace: "slipstream-trace-<local time>-XXXXXX", with its whole path.
   bool CreateForTrace(const std::vector<std::string>& places, std::string* error);
 
+  // The same with a name that the user chose: it is made, or is there and empty.
+  bool CreateNamed(const std::string& path, std::string* error);
+
   // Removes it now, with all its files, except those of a trace; the directory stays while there are any.
   void Remove();
 

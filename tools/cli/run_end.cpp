@@ -4,9 +4,11 @@
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <filesystem>
@@ -15,6 +17,7 @@
 #include "policy/number.h"
 #include "policy/text.h"
 #include "tools/cli/exit_codes.h"
+#include "tools/cli/install.h"
 #include "tools/cli/run_directory.h"
 #include "tools/cli/run_state.h"
 #include "tools/cli/saved_summary.h"
@@ -129,7 +132,7 @@ Texts TextsOf(const std::string& directory, const RunState& state, const RunSumm
   if (!state.quiet) texts.printed += ForTerminal(FormatSummary(summary));
   if (!summary.trace) return texts;
   const std::string trace = ForTerminal(FormatTrace(*summary.trace));
-  const std::string hint = ForTerminal(FormatHint(*summary.trace));
+  const std::string hint = state.report ? "" : ForTerminal(FormatHint(*summary.trace));
   texts.kept += trace + hint;
   if (!state.quiet) {
     texts.printed += trace + hint;
@@ -137,6 +140,25 @@ Texts TextsOf(const std::string& directory, const RunState& state, const RunSumm
     texts.printed += trace;
   }
   return texts;
+}
+
+// To where the summary goes, by a process of its own: whatever becomes of it, the run has ended.
+void PrintReport(const std::string& directory, const ErrorOutput& output) {
+  const int file = OpenErrorOutput(output);
+  const std::string command = OwnExecutable();
+  if (file < 0 || command.empty()) return;
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(file, STDOUT_FILENO);
+    dup2(file, STDERR_FILENO);
+    std::array<const char*, 4> words = {command.c_str(), "report", directory.c_str(), nullptr};
+    execv(command.c_str(), const_cast<char* const*>(words.data()));
+    _exit(kNotExecutable);
+  }
+  close(file);
+  int status = 0;
+  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
 }
 
 // The root is alive, so nobody else has ended its run: the command has removed the directory, or somebody who cleans
@@ -174,6 +196,7 @@ bool EndRun(const std::string& directory, const RunEnding& ending) {
                                   .json = json});
   }
   RemoveRun(directory, state && state->trace);
+  if (state && state->trace && state->report && ending.print) PrintReport(directory, state->error_output);
   return true;
 }
 

@@ -38,6 +38,7 @@ StateJson ToJson(const RunState& state) {
           {"start_ns", state.start_ns},
           {"start_unix_ns", state.start_unix_ns},
           {"quiet", state.quiet},
+          {"report", state.report},
           {"counters", state.counters},
           {"trace", state.trace},
           {"children_chosen", state.children_chosen},
@@ -63,6 +64,7 @@ RunState FromJson(const StateJson& json) {
   json.at("start_ns").get_to(state.start_ns);
   json.at("start_unix_ns").get_to(state.start_unix_ns);
   json.at("quiet").get_to(state.quiet);
+  json.at("report").get_to(state.report);
   json.at("counters").get_to(state.counters);
   json.at("trace").get_to(state.trace);
   json.at("children_chosen").get_to(state.children_chosen);

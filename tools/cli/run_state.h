@@ -37,6 +37,7 @@ struct RunState {
   uint64_t start_ns = 0;       // CLOCK_MONOTONIC
   int64_t start_unix_ns = 0;
   bool quiet = false;
+  bool report = false;           // what the trace says is printed at the end
   bool counters = false;         // the policy asks for them
   bool trace = false;            // and for a trace, which stays
   bool children_chosen = false;  // the policy keeps the preload out of some programs

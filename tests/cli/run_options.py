@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""What `slipstream run` records and sets by its options, and which run the other commands take, on the simulated device.
+
+    run_options.py BUILD
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+
+class RunOptions(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.place = pathlib.Path(folder.name).resolve()
+
+    def slipstream(self, *words, status=0):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLIPSTREAM_", "SIMCUDA_", "XDG_"))}
+        env = kept | {"LD_LIBRARY_PATH": str(BUILD / "sim"), "SIMCUDA_DEVICES": "1", "HOME": str(self.place), "COLUMNS": "80"}
+        argv = [BUILD / "slipstream", *words]
+        done = subprocess.run(argv, cwd=self.place, env=env, capture_output=True, text=True, timeout=100)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done
+
+    def run_loop(self, *options, status=0):
+        return self.slipstream("run", *options, "--", BUILD / "examples" / "train_loop", status=status)
+
+    def test_a_directory_that_is_named(self):
+        done = self.run_loop("-o", "mine")
+        self.assertEqual(len(list((self.place / "mine").glob("*.spool"))), 1)
+        self.assertIn(f"slipstream report {self.place}/mine\n", done.stderr)
+        self.assertEqual((self.place / "mine").stat().st_mode & 0o777, 0o700)
+        # Nothing is recorded over another run.
+        done = self.run_loop("-o", "mine", status=125)
+        self.assertEqual(
+            done.stderr,
+            "slipstream: cannot record in mine: it is there, and is no empty directory that can be written. "
+            "Name another directory\n",
+        )
+        self.assertEqual(done.stdout, "")
+        done = self.run_loop("--out", "missing/below", status=125)
+        self.assertIn("cannot record in missing/below: No such file or directory", done.stderr)
+        (self.place / "empty").mkdir()
+        self.run_loop("--out", "empty")
+        self.assertEqual(len(list((self.place / "empty").glob("*.spool"))), 1)
+
+    def test_a_report_at_the_end(self):
+        done = self.run_loop("--report")
+        trace = next(self.place.glob("slipstream-trace-*"))
+        report = self.slipstream("report", trace).stdout
+        self.assertIn("VERDICT", report)
+        # Behind the summary, as the command prints it.
+        self.assertTrue(done.stderr.endswith(report), done.stderr)
+        self.assertNotIn("to read it", done.stderr)
+        self.assertTrue(self.run_loop("--report", "--quiet").stderr.startswith("VERDICT"))
+
+    def test_keys_of_the_policy(self):
+        self.run_loop("--summary", "on.json")
+        self.run_loop("--summary", "off.json", "--set", "transfer.h2d=off", "--set", "allocator.mode=off")
+        on, off = ((self.place / f"{name}.json").read_text() for name in ("on", "off"))
+        self.assertIn("transfer.h2d.promoted", on)
+        self.assertNotIn("transfer.h2d.promoted", off)
+        for setting, said in (
+            ("transfer.h2=off", 'no key "transfer.h2"; did you mean transfer.h2d?'),
+            ("transfer.h2d=maybe", 'transfer.h2d: found "maybe", expected "off" or "on"'),
+            ("transfer.max_pinned=1", 'transfer.max_pinned: found "1", expected a size'),
+            ("transfer.h2d", '"transfer.h2d" is no KEY=VALUE'),
+            ("version=2", 'no key "version"'),
+        ):
+            with self.subTest(setting):
+                done = self.run_loop("--set", setting, status=2)
+                self.assertTrue(done.stderr.startswith(f"slipstream run: --set: {said}"), done.stderr)
+                self.assertEqual(done.stdout, "")
+
+    def test_the_newest_run_is_taken(self):
+        done = self.slipstream("report", status=2)
+        self.assertTrue(done.stderr.startswith("slipstream: no run, and none here. Write:  slipstream report RUN\n"), done.stderr)
+        for name in ("20260101-120000-bbbbbb", "20260101-120001-aaaaaa", "20251231-235959-cccccc"):
+            self.run_loop("--quiet", "-o", f"slipstream-trace-{name}")
+            if name.endswith("bbbbbb"):
+                done = self.slipstream("advise")
+                self.assertIn("slipstream advise: slipstream-trace-20260101-120000-bbbbbb, the only run here\n", done.stderr)
+                self.slipstream("compare", status=2)
+        (self.place / "slipstream-trace-20270101-000000-nobody").mkdir()  # holds no trace
+        newest = "slipstream-trace-20260101-120001-aaaaaa"
+        said = f"{newest}, the newest of 3 runs here; others: slipstream-trace-20260101-120000-bbbbbb, slipstream-trace-2025"
+        done = self.slipstream("report")
+        self.assertTrue(done.stderr.startswith(f"slipstream report: {said}"), done.stderr)
+        self.assertEqual(done.stdout, self.slipstream("report", newest).stdout)
+        self.assertIn(said, self.slipstream("export", "--sqlite", "run.sqlite").stderr)
+        done = self.slipstream("compare")
+        self.assertIn(f"slipstream compare: slipstream-trace-20260101-120000-bbbbbb {newest}, the newest of 3 runs", done.stderr)
+
+    def test_a_part_of_the_run(self):
+        for options, window in (
+            (["--steps", "2-4"], "steps 2-4"),
+            (["--steps", "3"], "steps 0-2"),
+            (["--steps", "5-,2-3"], "steps 5-,2-3"),
+            (["--delay", "1m"], "seconds 60-"),
+            (["--delay", "1.5s", "--duration", "1m"], "seconds 1-62"),
+            (["--duration", "9"], "seconds 0-9"),
+        ):
+            with self.subTest(options):
+                shell = ["sh", "-c", "echo $SLIPSTREAM_TRACER_RECORD, $SLIPSTREAM_TRACER_WINDOW"]
+                done = self.slipstream("run", "--quiet", *options, "--", *shell)
+                self.assertEqual(done.stdout, f"on, {window}\n")
+        for options, said in (
+            (["--steps", "x"], '--steps: "x" is no number of steps and no part, such as 100 or 10-20'),
+            (["--steps", "0"], '--steps: "0" is no number of steps'),
+            (["--steps", "3", "--delay", "2s"], "--steps excludes --delay"),
+            (["--duration", "soon"], '--duration: "soon" is no time, such as 90, 90s, 10m or 1h30m'),
+        ):
+            with self.subTest(options):
+                self.assertTrue(self.run_loop(*options, status=2).stderr.startswith(f"slipstream run: {said}"))
+
+
+if __name__ == "__main__":
+    BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main()
