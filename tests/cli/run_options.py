@@ -19,12 +19,13 @@ class RunOptions(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.place = pathlib.Path(folder.name).resolve()
 
-    def slipstream(self, *words, status=0):
+    def slipstream(self, *words, status=0, any_status=False):
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLIPSTREAM_", "SIMCUDA_", "XDG_"))}
-        env = kept | {"LD_LIBRARY_PATH": str(BUILD / "sim"), "SIMCUDA_DEVICES": "1", "HOME": str(self.place), "COLUMNS": "80"}
+        env = kept | {"LD_LIBRARY_PATH": str(BUILD / "sim"), "SIMCUDA_DEVICES": "1", "HOME": str(self.place), "COLUMNS": "80", "TMPDIR": str(self.place)}
         argv = [BUILD / "slipstream", *words]
         done = subprocess.run(argv, cwd=self.place, env=env, capture_output=True, text=True, timeout=100)
-        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        if not any_status:
+            self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done
 
     def run_loop(self, *options, status=0):
@@ -95,6 +96,33 @@ class RunOptions(unittest.TestCase):
         self.assertIn(said, self.slipstream("export", "--sqlite", "run.sqlite").stderr)
         done = self.slipstream("compare")
         self.assertIn(f"slipstream compare: slipstream-trace-20260101-120000-bbbbbb {newest}, the newest of 3 runs", done.stderr)
+
+    def test_no_file_has_the_arguments(self):
+        """SECURITY.md: whatever is written, where, and by which command."""
+        secret = "hunter2-is-a-password"
+        command = ["sh", "-c", f"exec {BUILD}/examples/train_loop", "sh", f"--token={secret}"]
+        (self.place / "policy.toml").write_text('version = 1\n[log]\nlevel = "debug"\nfile = "log.txt"\n', encoding="utf-8")
+        under = ["--policy", "policy.toml", "--summary", "summary.json", "--set", "tracer.stacks=full"]
+        self.slipstream("run", *under, "-o", "trace", "--report", "--", *command)
+        self.slipstream("run", "--", *command)
+        self.slipstream("export", "trace", "--sqlite", "run.sqlite", "--chrome", "run.json", "--perfetto", "run.pftrace", "--allocations", "run.alloc")
+        self.slipstream("report", "trace", "--html", "report.html")
+        self.slipstream("doctor", "--", *command, any_status=True)
+        self.slipstream("compare", "-n", "3", "--warmup", "0", "--", *command)
+        # There is a journal when time is over; there is none when all was tried.
+        self.slipstream("tune", "--budget", "1500ms", "--by", "wall", "-o", "tuned.toml", "--", *command)
+        files = [path for path in self.place.rglob("*") if path.is_file()]
+        self.assertLessEqual(
+            {"log.txt", "summary.json", "run.sqlite", "run.json", "report.html", "tuned.toml", "tuned.toml.journal"},
+            {path.name for path in files},
+        )
+        self.assertIn("train_loop", (self.place / "summary.json").read_text())
+        for path in files:
+            self.assertNotIn(secret.encode(), path.read_bytes(), path)
+        # Only who asks for it has it.
+        named = ["bash", "-c", f"exec -a {secret} {BUILD}/examples/train_loop"]
+        self.slipstream("run", "-o", "with", "--set", "tracer.command_line=true", "--", *named)
+        self.assertIn(secret.encode(), next((self.place / "with").glob("*.spool")).read_bytes())
 
     def test_a_part_of_the_run(self):
         for options, window in (

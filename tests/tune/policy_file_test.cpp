@@ -37,7 +37,7 @@ TEST(PolicyFileTest, WhatWasKeptStandsThereWithItsWorth) {
   const policy::Loaded base = policy::LoadText("version = 1\n", "base.toml", kEmpty);
   const std::string text = PolicyFileText(
       search, base, {{"allocator.decay", "the program allocates no memory of a device"}},
-      {.command = "python train.py\nversion = 9", .when = "2026-01-01", .where = "node", .ruler = "wall time"});
+      {.program = "python train.py\nversion = 9", .when = "2026-01-01", .where = "node", .ruler = "wall time"});
   const policy::Loaded loaded = policy::LoadText(text, "tuned.toml", kEmpty);
   ASSERT_TRUE(loaded.ok()) << text << loaded.problems[0].what;
   EXPECT_EQ(loaded.policy.transfer.threads, 4);
@@ -59,7 +59,7 @@ TEST(PolicyFileTest, WhatThePolicyBeforeHadStaysThere) {
   ASSERT_TRUE(base.ok()) << base.problems[0].what;
   const Search search =
       Searched({{"transfer.threads", {"4"}}}, [](const Settings& settings) { return settings.empty() ? 10.0 : 9.0; });
-  const std::string text = PolicyFileText(search, base, {}, {.command = "x"});
+  const std::string text = PolicyFileText(search, base, {}, {.program = "x"});
   const policy::Loaded loaded = policy::LoadText(text, "tuned.toml", kEmpty);
   ASSERT_TRUE(loaded.ok()) << text << loaded.problems[0].what;
   policy::Policy wanted = base.policy;
@@ -71,7 +71,7 @@ TEST(PolicyFileTest, WhatThePolicyBeforeHadStaysThere) {
 TEST(PolicyFileTest, WhereNothingIsWon) {
   const Search search = Searched({{"transfer.threads", {"4"}}}, [](const Settings&) { return 10.0; });
   const policy::Loaded base = policy::LoadText("version = 1\n", "base.toml", kEmpty);
-  const std::string text = PolicyFileText(search, base, {}, {.command = "x"});
+  const std::string text = PolicyFileText(search, base, {}, {.program = "x"});
   const policy::Loaded loaded = policy::LoadText(text, "tuned.toml", kEmpty);
   ASSERT_TRUE(loaded.ok()) << text;
   EXPECT_EQ(loaded.policy, base.policy);

@@ -152,8 +152,10 @@ class Tuner {
                                : "interrupted");
       return 128 + (signal_ != 0 ? signal_ : SIGTERM);
     }
-    tune::Account account = {
-        .command = JoinedWords(options_.command), .when = Utc(), .where = WhereText(), .ruler = RulerText()};
+    tune::Account account = {.program = std::filesystem::path(options_.command[0]).filename().string(),
+                             .when = Utc(),
+                             .where = WhereText(),
+                             .ruler = RulerText()};
     account.notes = notes_;
     const std::string text = tune::PolicyFileText(*search_, base_.loaded, not_tried_, account);
     if (const std::string error = WriteTextFile(options_.out, text, options_.force || options_.resume);

@@ -1,6 +1,9 @@
 #include "tools/tune/journal.h"
 
 #include <array>
+#include <cinttypes>
+#include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -42,6 +45,19 @@ bool ReadEvent(const Json& json, Event* event) {
          ReadFigure(json["incumbent"], event->figures.data()) && ReadFigure(json["challenger"], &event->figures[1]);
 }
 
+// FNV-1a of 64 bits over the words, each with its end.
+std::string DigestOf(const std::vector<std::string>& words) {
+  uint64_t digest = 0xcbf29ce484222325;
+  const auto add = [&digest](char byte) { digest = (digest ^ static_cast<unsigned char>(byte)) * 0x100000001b3; };
+  for (const std::string& word : words) {
+    for (const char byte : word) add(byte);
+    add('\0');
+  }
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%016" PRIx64, digest);
+  return text.data();
+}
+
 // Why a search of this subject cannot go on from measurements of the one of this line.
 std::string WhyAnother(std::string_view line, const Subject& subject) {
   const Json was = Json::parse(line, nullptr, false);
@@ -75,15 +91,17 @@ std::string WhyAnother(std::string_view line, const Subject& subject) {
 std::string SubjectLine(const Subject& subject) {
   Json knobs = Json::array();
   for (const Knob& knob : subject.knobs) knobs.push_back({{"key", knob.key}, {"values", knob.values}});
-  return Line({{"schema", kJournalSchema},
-               {"command", subject.command},
-               {"policy", subject.policy},
-               {"ruler", subject.ruler},
-               {"knobs", std::move(knobs)},
-               {"host", subject.place.host},
-               {"devices", subject.place.devices},
-               {"driver", subject.place.driver},
-               {"slipstream", subject.place.slipstream}});
+  return Line(
+      {{"schema", kJournalSchema},
+       {"program", subject.command.empty() ? "" : std::filesystem::path(subject.command[0]).filename().string()},
+       {"command_digest", DigestOf(subject.command)},
+       {"policy", subject.policy},
+       {"ruler", subject.ruler},
+       {"knobs", std::move(knobs)},
+       {"host", subject.place.host},
+       {"devices", subject.place.devices},
+       {"driver", subject.place.driver},
+       {"slipstream", subject.place.slipstream}});
 }
 
 std::optional<std::vector<Knob>> KnobsOf(std::string_view text) {

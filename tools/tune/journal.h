@@ -16,7 +16,7 @@
 
 namespace slipstream::tune {
 
-inline constexpr char kJournalSchema[] = "slipstream-tune-journal-2";
+inline constexpr char kJournalSchema[] = "slipstream-tune-journal-3";
 
 // Where it is measured. Empty: not known.
 struct Place {
@@ -42,6 +42,7 @@ struct Event {
   std::string why{};  // it was refused
 };
 
+// Of the command the name of its program and a digest: arguments may hold secrets.
 std::string SubjectLine(const Subject& subject);
 // `contest`: that it is about, as it was.
 std::string EventLine(const Contest* contest, const Event& event);

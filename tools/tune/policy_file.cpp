@@ -158,7 +158,7 @@ std::string Reason(const Tried& tried) {
 std::string PolicyFileText(const Search& search, const policy::Loaded& base, const std::vector<NotTried>& not_tried,
                            const Account& account) {
   std::string text = Comment("Written by `slipstream tune`" + (account.when.empty() ? "" : ", " + account.when) +
-                             ", for: " + account.command);
+                             ", for " + account.program + ".");
   if (!account.where.empty()) text += Comment("on " + account.where);
   if (!account.ruler.empty()) text += Comment("Compared was " + account.ruler + ".");
   if (search.best().empty()) {

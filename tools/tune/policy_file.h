@@ -17,7 +17,7 @@ namespace slipstream::tune {
 
 // What a file says of how it came about, a line each where they are not empty.
 struct Account {
-  std::string command{};
+  std::string program{};  // its name alone: arguments may hold secrets
   std::string when{};
   std::string where{};  // host and devices
   std::string ruler{};  // what was compared
