@@ -43,7 +43,8 @@ TEST(DoctorTest, TheTransferEngineSaysItselfWhetherItServes) {
   const std::string serves = FormatReport(report);
   EXPECT_NE(serves.find("\n  transfer       serves: host to device\n"
                         "                 promoted 2 copies to the device, 64 B: small\n"
-                        "                 kept 2 synchronizations: with a transport that may read the memory\n"),
+                        "                 kept 2 synchronizations: with a transport that may read the\n"
+                        "                   memory\n"),
             std::string::npos)
       << serves;
 }
@@ -69,6 +70,42 @@ TEST(DoctorTest, ObstaclesAreNamed) {
   const std::string text = FormatReport(report);
   EXPECT_NE(text.find("\n  obstacle       /dev/shm: No such file or directory\n"), std::string::npos) << text;
   EXPECT_EQ(nlohmann::json::parse(ReportJson(report))["obstacles"], nlohmann::json(report.obstacles));
+}
+
+// Usable as a check of a machine's health.
+TEST(DoctorTest, WhatIsAFailure) {
+  DoctorReport well = Report();
+  well.driver.error.clear();
+  well.driver.devices.resize(1);
+  well.library = "/usr/lib/libslipstream.so";
+  well.policy_problems.clear();
+  well.obstacles.clear();
+  well.probe = {};
+  well.probe.not_run = "PyTorch is missing";
+  EXPECT_EQ(FailuresOf(well), std::vector<std::string>());
+  EXPECT_TRUE(FormatReport(well).ends_with("\nALL IS WELL.\n"));
+  EXPECT_EQ(nlohmann::json::parse(ReportJson(well))["ok"], true);
+  const auto fails = [&](const std::string& why, const auto& change) {
+    DoctorReport report = well;
+    change(&report);
+    report.failures = FailuresOf(report);
+    EXPECT_EQ(report.failures, std::vector<std::string>{why});
+    EXPECT_TRUE(FormatReport(report).ends_with("\nNOT WELL: " + why + ".\n")) << FormatReport(report);
+    const auto json = nlohmann::json::parse(ReportJson(report));
+    EXPECT_EQ(json["ok"], false);
+    EXPECT_EQ(json["failures"], nlohmann::json(report.failures));
+  };
+  fails("libslipstream.so is not found", [](DoctorReport* report) { report->library.clear(); });
+  fails("the policy cannot be used", [](DoctorReport* report) { report->policy_problems = {"policy.toml:1: no"}; });
+  fails("no driver", [](DoctorReport* report) { report->driver.error = "no driver"; });
+  fails("the driver has no device", [](DoctorReport* report) { report->driver.devices.clear(); });
+  fails("there is an obstacle", [](DoctorReport* report) { report->obstacles = {"/dev/shm"}; });
+  fails("there are 2 obstacles", [](DoctorReport* report) { report->obstacles = {"/dev/shm", "setuid"}; });
+  fails("the probe failed (exit status 3)", [](DoctorReport* report) {
+    report->probe.command = {"python3"};
+    report->probe.exit_status = 3;
+  });
+  fails("the probe called no hook", [](DoctorReport* report) { report->probe.command = {"true"}; });
 }
 
 TEST(DoctorTest, WithoutAProcessThePolicyIsAllThatIsKnown) {

@@ -94,7 +94,7 @@ class RunOptions(unittest.TestCase):
         self.assertTrue(done.stderr.startswith(f"slipstream report: {said}"), done.stderr)
         self.assertEqual(done.stdout, self.slipstream("report", newest).stdout)
         self.assertIn(said, self.slipstream("export", "--sqlite", "run.sqlite").stderr)
-        done = self.slipstream("compare")
+        done = self.slipstream("compare", any_status=True)  # busy machines make steps that depend on each other
         self.assertIn(f"slipstream compare: slipstream-trace-20260101-120000-bbbbbb {newest}, the newest of 3 runs", done.stderr)
 
     def test_no_file_has_the_arguments(self):
@@ -108,7 +108,7 @@ class RunOptions(unittest.TestCase):
         self.slipstream("export", "trace", "--sqlite", "run.sqlite", "--chrome", "run.json", "--perfetto", "run.pftrace", "--allocations", "run.alloc")
         self.slipstream("report", "trace", "--html", "report.html")
         self.slipstream("doctor", "--", *command, any_status=True)
-        self.slipstream("compare", "-n", "3", "--warmup", "0", "--", *command)
+        self.slipstream("compare", "-n", "3", "--warmup", "0", "--", *command, any_status=True)
         # There is a journal when time is over; there is none when all was tried.
         self.slipstream("tune", "--budget", "1500ms", "--by", "wall", "-o", "tuned.toml", "--", *command)
         files = [path for path in self.place.rglob("*") if path.is_file()]

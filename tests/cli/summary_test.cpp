@@ -52,7 +52,8 @@ TEST(SummaryTest, DecisionsOfAllProcessesAreSummedByName) {
   const std::string text = FormatSummary(summary);
   EXPECT_NE(text.find("\n  transfer: serves: host to device\n"
                       "            promoted 3 copies to the device, 24 B: small\n"
-                      "            declined 4 copies to the device: while all staging memory was in flight\n"
+                      "            declined 4 copies to the device: while all staging memory was in\n"
+                      "              flight\n"
                       "            skipped 1 of 1 synchronization\n"),
             std::string::npos)
       << text;
@@ -89,7 +90,7 @@ TEST(SummaryTest, MemoryOfEachDeviceStandsBelowTheAllocator) {
   const std::string text = FormatSummary(summary);
   EXPECT_NE(text.find("\n  allocator: serves: reason\n"
                       "             kept 2 of 2 freed blocks, 8 B\n"
-                      "             device 0: 2.00 MiB live, 3.00 MiB idle at the end, at most 4.00 MiB idle\n"),
+                      "             device 0: 2.00 MiB live, 3.00 MiB idle at the end, 4.00 MiB at most\n"),
             std::string::npos)
       << text;
   const auto json = nlohmann::json::parse(SummaryJson(summary));

@@ -79,6 +79,10 @@ TEST(ColumnsTest, LinesBreakAtSpaces) {
   EXPECT_EQ(Wrapped("one two three four five", 20, 2, 4), "  one two three four\n    five\n");
   EXPECT_EQ(Wrapped("  one two three four five", 20, 0, 6), "  one two three four\n      five\n");
   EXPECT_EQ(Wrapped("", 20, 2, 4), "  \n");
+  EXPECT_EQ(WrappedAtSpaces("  one  two three four five\n\nsix", 20, 4), "  one  two three\n    four five\n\nsix\n");
+  EXPECT_EQ(WrappedAtSpaces("see /a/path/that/is/longer/than/that now\n", 20, 2),
+            "see\n  /a/path/that/is/longer/than/that\n  now\n");
+  EXPECT_EQ(WrappedAtSpaces("", 20, 2), "");
   EXPECT_EQ(Wrapped("abcdefghijklmnopqrstuvwxyz", 20, 2, 10), "  abcdefghijklmnopqr\n          stuvwxyz\n");
   EXPECT_EQ(Wrapped("it took about 12.5 ms in all", 20, 0, 2), "it took about\n  12.5 ms in all\n");
   EXPECT_EQ(Wrapped("\xc3\xa4\xc3\xa4\xc3\xa4 \xc3\xa4\xc3\xa4\xc3\xa4 bb", 10, 0, 0),

@@ -24,7 +24,9 @@
 #include "tools/cli/preload_name.h"
 #include "tools/cli/run.h"
 #include "tools/cli/run_directory.h"
+#include "tools/cli/screen.h"
 #include "tools/cli/summary.h"
+#include "tools/text/columns.h"
 #include "tools/text/decisions.h"
 #include "tools/text/text.h"
 #include "tracer/base/python_lines.h"
@@ -41,7 +43,7 @@ using text::WithThousands;
 
 constexpr int kProbeSeconds = 120;
 constexpr size_t kOutputShown = 2000;
-constexpr size_t kDoctorColumns = 85;  // of what stands behind a name
+constexpr size_t kDoctorColumns = 63;  // of what stands behind a name
 
 // What a probe of PyTorch does: a context, an allocation, a launch, a copy back.
 constexpr char kPyTorchProbe[] = "import torch; x = torch.zeros(16, device='cuda'); print((x + 1).sum().item())";
@@ -189,7 +191,11 @@ std::string CudaVersion(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-std::string Line(const std::string& name, const std::string& text) { return "  " + PadRight(name, 15) + text + "\n"; }
+constexpr size_t kIndent = 17;
+
+std::string Line(const std::string& name, const std::string& text) {
+  return "  " + PadRight(name, kIndent - 2) + text + "\n";
+}
 
 // Without a process the policy is all there is to say; what the engine finds on a device is not ours to guess.
 std::string TransferPolicy(const policy::Loaded& loaded) {
@@ -312,7 +318,8 @@ DoctorReport Examine(const DoctorOptions& options, const std::string& version) {
   report.mirrors = Mirrors(loaded.policy.transfer);
   report.locked_memory = LockedMemory();
   LookAtEnvironment(environment, report);
-  report.obstacles = MachineObstacles(loaded.policy);
+  report.obstacles = MachineObstacles();
+  for (std::string& note : MachineNotes(loaded.policy)) report.notes.push_back(std::move(note));
   if (!options.command.empty() && !report.library.empty()) {
     for (std::string& line : ProgramObstacles(options.command[0], report.library)) {
       report.obstacles.push_back(std::move(line));
@@ -342,7 +349,31 @@ DoctorReport Examine(const DoctorOptions& options, const std::string& version) {
   } else {
     RunProbe(probe, environment, loaded, report);
   }
+  report.failures = FailuresOf(report);
   return report;
+}
+
+std::vector<std::string> FailuresOf(const DoctorReport& report) {
+  std::vector<std::string> failures;
+  if (report.library.empty()) failures.emplace_back("libslipstream.so is not found");
+  if (!report.policy_problems.empty()) failures.emplace_back("the policy cannot be used");
+  if (!report.driver.error.empty()) {
+    failures.push_back(report.driver.error);
+  } else if (report.driver.devices.empty()) {
+    failures.emplace_back("the driver has no device");
+  }
+  if (!report.obstacles.empty()) {
+    failures.push_back(report.obstacles.size() == 1
+                           ? "there is an obstacle"
+                           : "there are " + std::to_string(report.obstacles.size()) + " obstacles");
+  }
+  if (report.probe.command.empty()) return failures;
+  if (report.probe.exit_status != 0) {
+    failures.push_back("the probe failed (exit status " + std::to_string(report.probe.exit_status) + ")");
+  } else if (report.probe.processes.empty()) {
+    failures.emplace_back("the probe called no hook");
+  }
+  return failures;
 }
 
 std::string FormatReport(const DoctorReport& report) {
@@ -373,16 +404,17 @@ std::string FormatReport(const DoctorReport& report) {
   for (const std::string& obstacle : report.obstacles) text += Line("obstacle", policy::Escape(obstacle));
   text += FormatProbe(report.probe);
   if (report.probe.processes.empty()) text += Line("transfer", report.transfer_policy);
-  return text;
+  if (report.failures.empty()) return text + "ALL IS WELL.\n";
+  return text + "NOT WELL: " + Joined(report.failures, "; ") + ".\n";
 }
 
 int Doctor(const DoctorOptions& options, const std::string& version) {
   const DoctorReport report = Examine(options, version);
-  const std::string text = options.json ? ReportJson(report) : ForTerminal(FormatReport(report));
+  const std::string text = options.json
+                               ? ReportJson(report)
+                               : text::WrappedAtSpaces(ForTerminal(FormatReport(report)), ScreenColumns(), kIndent);
   std::fputs(text.c_str(), stdout);
-  const bool probed = !report.probe.command.empty();
-  const bool seen = !report.probe.processes.empty();
-  return report.policy_problems.empty() && !report.library.empty() && (!probed || seen) ? kSuccess : kFailed;
+  return report.failures.empty() ? kSuccess : kFailed;
 }
 
 }  // namespace slipstream::cli

@@ -54,6 +54,8 @@ struct DoctorReport {
   std::vector<std::string> notes;      // things in the environment that matter
   std::vector<std::string> obstacles;  // obstacles.h
   ProbeFacts probe;
+  // Why this is no machine, or no program, for slipstream; empty: all is well.
+  std::vector<std::string> failures;
 };
 
 // Looks; changes nothing. Runs the command (or a PyTorch probe) once under the library.
@@ -62,7 +64,11 @@ DoctorReport Examine(const DoctorOptions& options, const std::string& version);
 std::string FormatReport(const DoctorReport& report);
 std::string ReportJson(const DoctorReport& report);  // schema "slipstream-doctor-1"
 
-// Prints the report. kSuccess when the probe's CUDA calls were seen, or there was none to run; kFailed otherwise.
+// What of the rest of the report is a failure: no library, a policy that cannot be used, no driver or device, an
+// obstacle, and a probe that fails or calls no hook. Where nothing is probed, nothing of that is.
+std::vector<std::string> FailuresOf(const DoctorReport& report);
+
+// Prints the report. kSuccess where there is no failure, kFailed otherwise: a check of a machine's health.
 int Doctor(const DoctorOptions& options, const std::string& version);
 
 }  // namespace slipstream::cli

@@ -30,6 +30,8 @@ std::string ReportJson(const DoctorReport& report) {
   for (const tracer::ProcessCounts& process : report.probe.processes) processes.push_back(ProbeJson(process));
   const Json root = {{"schema", "slipstream-doctor-1"},
                      {"version", report.slipstream_version},
+                     {"ok", report.failures.empty()},
+                     {"failures", report.failures},
                      {"library", report.library},
                      {"policy", {{"source", report.policy}, {"problems", report.policy_problems}}},
                      {"driver",

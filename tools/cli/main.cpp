@@ -294,8 +294,9 @@ void AddDoctor(CommandLine* line) {
                 "Examples:\n"
                 "  slipstream doctor\n"
                 "  slipstream doctor -- python train.py --epochs 1\n"
-                "Exit status: 0 all is well; 1 a check found a problem; 2 the command line is\n"
-                "wrong.");
+                "Exit status: 0 all is well; 1 it is not: no driver or device, an obstacle, a\n"
+                "policy that cannot be used, or the probe (COMMAND, or a small PyTorch program)\n"
+                "failed or used no CUDA; 2 the command line is wrong.");
   command.app->add_option("--policy", options->policy, kPolicyHelp)->type_name("FILE");
   command.app->add_flag("--json", options->json, kJsonHelp);
   command.takes_command = true;

@@ -167,7 +167,7 @@ bool Refused(long result) { return result < 0 && (errno == ENOSYS || errno == EP
 
 }  // namespace
 
-std::vector<std::string> MachineObstacles(const policy::Policy& policy) {
+std::vector<std::string> MachineObstacles() {
   std::vector<std::string> obstacles;
   if (access("/dev/shm", W_OK | X_OK) != 0) {
     obstacles.push_back(std::string("/dev/shm: ") + std::strerror(errno) +
@@ -178,10 +178,6 @@ std::vector<std::string> MachineObstacles(const policy::Policy& policy) {
     obstacles.push_back(std::string("pidfd_open: ") + std::strerror(errno) +
                         " (an old kernel, or a seccomp filter): there is no watcher, and the next run ends one that is "
                         "killed");
-  } else if (policy.run.watcher == policy::RunWatcher::kAuto && getpid() != 1 && !InitCollects()) {
-    obstacles.emplace_back(
-        "the first process here collects none that others leave (`docker run` without --init): there is no watcher, "
-        "and the next run ends one that is killed");
   }
   if (root >= 0) close(static_cast<int>(root));
   // Either will do. A table of descriptors of its own is nothing new to a process without threads.
@@ -196,17 +192,28 @@ std::vector<std::string> MachineObstacles(const policy::Policy& policy) {
         "several "
         "NUMA nodes");
   }
-  const uint64_t left = policy::MemoryLeft();
-  const uint64_t pinned = policy::MostPinned(left, 0, 1);
-  if (left < kLittleMemory) {
+  if (const uint64_t left = policy::MemoryLeft(); left < kLittleMemory) {
     obstacles.push_back("only " + HumanBytes(left) +
                         " of memory are left to a process here (the machine, or its cgroup): a program that uses CUDA "
                         "may be killed, and slipstream adds to what it needs");
-  } else if (policy.enabled && pinned < policy.transfer.max_pinned) {
-    obstacles.push_back(HumanBytes(left) + " of memory are left to a process here: it pins " + HumanBytes(pinned) +
-                        " at most, less than transfer.max_pinned = " + HumanBytes(policy.transfer.max_pinned));
   }
   return obstacles;
+}
+
+std::vector<std::string> MachineNotes(const policy::Policy& policy) {
+  std::vector<std::string> notes;
+  if (policy.run.watcher == policy::RunWatcher::kAuto && getpid() != 1 && !InitCollects()) {
+    notes.emplace_back(
+        "the first process here collects none that others leave (`docker run` without --init): there is no watcher, "
+        "and the next run ends one that is killed");
+  }
+  const uint64_t left = policy::MemoryLeft();
+  const uint64_t pinned = policy::MostPinned(left, 0, 1);
+  if (left >= kLittleMemory && policy.enabled && pinned < policy.transfer.max_pinned) {
+    notes.push_back(HumanBytes(left) + " of memory are left to a process here: it pins " + HumanBytes(pinned) +
+                    " at most, less than transfer.max_pinned = " + HumanBytes(policy.transfer.max_pinned));
+  }
+  return notes;
 }
 
 std::vector<std::string> ProgramObstacles(const std::string& program, const std::string& library) {

@@ -11,8 +11,11 @@
 
 namespace slipstream::cli {
 
-// Of the machine, or the container: no /dev/shm, no watcher, system calls that are refused, little memory. A line each.
-std::vector<std::string> MachineObstacles(const policy::Policy& policy);
+// Of the machine, or the container: no /dev/shm, system calls that are refused, little memory. A line each.
+std::vector<std::string> MachineObstacles();
+
+// What slipstream does otherwise here, and does well: it has no watcher, or pins less than it may.
+std::vector<std::string> MachineNotes(const policy::Policy& policy);
 
 // Of the program that the command begins with, a script's being the one that its first line names: another C library,
 // an older glibc, AddressSanitizer, no loader at all, other rights, another root. `library` is what is to be preloaded.

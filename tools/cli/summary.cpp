@@ -8,6 +8,7 @@
 
 #include "policy/text.h"
 #include "tools/cli/summary_gains.h"
+#include "tools/text/columns.h"
 #include "tools/text/decisions.h"
 #include "tools/text/text.h"
 
@@ -27,7 +28,9 @@ using tracer::FunctionCounts;
 using tracer::ProcessCounts;
 
 constexpr size_t kFunctionsShown = 12;
-constexpr size_t kSummaryColumns = 100;
+constexpr size_t kSummaryColumns = text::kLeastColumns;
+constexpr size_t kHanging = 13;
+constexpr size_t kNameColumns = 29;
 
 void AddInto(DecisionCounts& sum, const DecisionCounts& part) {
   sum.count += part.count;
@@ -64,11 +67,19 @@ std::string NumberOf(size_t count, const char* one, const char* many) {
   return WithThousands(count) + " " + (count == 1 ? one : many);
 }
 
+std::string Row(const std::string& name, const std::string& calls, const std::string& time, const std::string& per_call,
+                const std::string& bytes, const std::string& errors) {
+  // A long name has a line of its own.
+  const bool is_long = name.size() >= kNameColumns;
+  return "  " + (is_long ? name + "\n  " + std::string(kNameColumns, ' ') : PadRight(name, kNameColumns)) +
+         PadLeft(calls, 12) + PadLeft(time, 9) + PadLeft(per_call, 10) + PadLeft(bytes, 10) + PadLeft(errors, 8) + "\n";
+}
+
 std::string Row(const std::string& name, const FunctionCounts& counts) {
-  const std::string per_call = counts.calls == 0 ? "-" : HumanTime(counts.time_ns / counts.calls);
-  return "  " + PadRight(name, 36) + PadLeft(WithThousands(counts.calls), 13) + PadLeft(HumanTime(counts.time_ns), 10) +
-         PadLeft(per_call, 10) + PadLeft(counts.bytes == 0 ? "-" : HumanBytes(counts.bytes), 12) +
-         PadLeft(counts.errors == 0 ? "-" : WithThousands(counts.errors), 8) + "\n";
+  return Row(name, WithThousands(counts.calls), HumanTime(counts.time_ns),
+             counts.calls == 0 ? "-" : HumanTime(counts.time_ns / counts.calls),
+             counts.bytes == 0 ? "-" : HumanBytes(counts.bytes),
+             counts.errors == 0 ? "-" : WithThousands(counts.errors));
 }
 
 std::string NameOfProcess(const ProcessCounts& process) {
@@ -85,8 +96,7 @@ std::string FormatTable(const ProcessCounts& total) {
   std::stable_sort(called.begin(), called.end(), [](const FunctionCounts& a, const FunctionCounts& b) {
     return a.time_ns != b.time_ns ? a.time_ns > b.time_ns : a.calls > b.calls;
   });
-  std::string text = "  " + PadRight("function", 36) + PadLeft("calls", 13) + PadLeft("time", 10) +
-                     PadLeft("per call", 10) + PadLeft("bytes", 12) + PadLeft("errors", 8) + "\n";
+  std::string text = Row("function", "calls", "time", "per call", "bytes", "errors");
   const size_t shown = called.size() <= kFunctionsShown + 1 ? called.size() : kFunctionsShown;
   for (size_t i = 0; i < shown; ++i) text += Row(called[i].name, called[i]);
   if (shown < called.size()) {
@@ -128,8 +138,7 @@ std::string FormatMemory(const std::vector<ProcessCounts>& processes) {
       text += std::string(std::string_view("  allocator: ").size(), ' ');
       if (processes.size() > 1) text += NameOfProcess(process) + ", ";
       text += "device " + std::to_string(memory.device) + ": " + HumanBytes(memory.live_bytes) + " live, " +
-              HumanBytes(memory.idle_bytes) + " idle at the end, at most " + HumanBytes(memory.peak_idle_bytes) +
-              " idle\n";
+              HumanBytes(memory.idle_bytes) + " idle at the end, " + HumanBytes(memory.peak_idle_bytes) + " at most\n";
     }
   }
   return text;
@@ -194,7 +203,9 @@ ProcessCounts Total(const std::vector<ProcessCounts>& processes) {
   return total;
 }
 
-std::string FormatSummary(const RunSummary& summary) {
+namespace {
+
+std::string UnwrappedSummary(const RunSummary& summary) {
   std::string text;
   for (const std::string& problem : summary.problems) text += "slipstream: " + policy::Escape(problem) + "\n";
   // Nobody named it: whoever did not know that it is there has to be told.
@@ -214,20 +225,24 @@ std::string FormatSummary(const RunSummary& summary) {
     // Intercepting nothing must never look like "nothing to see" (a program may link the runtime statically), nor like
     // "nothing was there" (a process of another user cannot write down what it counts).
     return text + "slipstream: " + name +
-           " left no counts: it made no CUDA call that slipstream sees, or it could not\n"
-           "            write them down (as another user, or where the run's directory is not to be seen).\n"
-           "            `slipstream doctor -- COMMAND` tells why.\n" +
-           (summary.children_chosen
-                ? "            Programs that it started had the library only as far as the policy's [children] says.\n"
-                : "");
+           " left no counts: it made no CUDA call that slipstream sees, or it could not write them down (as another "
+           "user, or where the run's directory is not to be seen). `slipstream doctor -- COMMAND` tells why." +
+           (summary.children_chosen ? " Programs that it started had the library only as far as the policy's "
+                                      "[children] says."
+                                    : "") +
+           "\n";
   }
   const ProcessCounts total = Total(summary.processes);
   const FunctionCounts all = SumOf(total.functions);
   text += FormatGains(GainsOf(summary.processes));
-  text += "slipstream: " + NumberOf(all.calls, "CUDA call", "CUDA calls") + ", " + HumanTime(all.time_ns) +
-          " in them, " + (summary.wall_ns == 0 ? "" : HumanTime(summary.wall_ns) + " wall; ");
-  text += summary.processes.size() == 1 ? NameOfProcess(summary.processes[0])
-                                        : NumberOf(summary.processes.size(), "process", "processes");
+  const std::string head = "slipstream: " + NumberOf(all.calls, "CUDA call", "CUDA calls") + ", " +
+                           HumanTime(all.time_ns) + " in them, " +
+                           (summary.wall_ns == 0 ? "" : HumanTime(summary.wall_ns) + " wall; ");
+  const std::string whose = summary.processes.size() == 1 ? NameOfProcess(summary.processes[0])
+                                                          : NumberOf(summary.processes.size(), "process", "processes");
+  // A name and its number stay together.
+  const bool fits = text::Columns(head) + text::Columns(whose) <= kSummaryColumns;
+  text += head + (fits ? "" : "\n" + std::string(std::string_view("slipstream: ").size(), ' ')) + whose;
   text += "\n" + FormatTable(total) + FormatCopies(total);
   if (summary.processes.size() > 1) {
     for (const ProcessCounts& process : summary.processes) {
@@ -241,6 +256,12 @@ std::string FormatSummary(const RunSummary& summary) {
     text += "  " + NameOfProcess(process) + " runs still: counted is what it has called until now\n";
   }
   return text + FormatFacts(summary.processes, total);
+}
+
+}  // namespace
+
+std::string FormatSummary(const RunSummary& summary) {
+  return text::WrappedAtSpaces(UnwrappedSummary(summary), kSummaryColumns, kHanging);
 }
 
 }  // namespace slipstream::cli

@@ -93,4 +93,30 @@ std::string Wrapped(std::string_view text, size_t columns, size_t indent, size_t
   }
 }
 
+std::string WrappedAtSpaces(std::string_view lines, size_t columns, size_t hanging) {
+  std::string text;
+  while (!lines.empty()) {
+    std::string_view rest = lines.substr(0, lines.find('\n'));
+    lines.remove_prefix(std::min(lines.size(), rest.size() + 1));
+    std::string line(rest.substr(0, std::min(rest.find_first_not_of(' '), rest.size())));
+    rest.remove_prefix(line.size());
+    bool has_word = false;
+    while (!rest.empty()) {
+      // With the spaces in front of it, which line up what stands in columns.
+      const size_t begin = std::min(rest.find_first_not_of(' '), rest.size());
+      const std::string_view word = rest.substr(0, std::min(rest.find(' ', begin), rest.size()));
+      rest.remove_prefix(word.size());
+      if (has_word && Columns(line) + Columns(word) > columns) {
+        text += line + "\n";
+        line = std::string(hanging, ' ') + std::string(word.substr(begin));
+      } else {
+        line += word;
+      }
+      has_word = true;
+    }
+    text += line + "\n";
+  }
+  return text;
+}
+
 }  // namespace slipstream::text

@@ -30,4 +30,8 @@ std::string CutMiddle(std::string_view text, size_t columns);
 // broken where that ends.
 std::string Wrapped(std::string_view text, size_t columns, size_t indent, size_t hanging);
 
+// Each line of the text, ended by a newline, on lines of at most `columns` that break at spaces, the others behind
+// `hanging`. A word that is longer than a line stays whole: it may be a path that is to be pasted.
+std::string WrappedAtSpaces(std::string_view lines, size_t columns, size_t hanging);
+
 }  // namespace slipstream::text
