@@ -108,6 +108,8 @@ TEST(HelpTest, MistakesAreToldWhatWasMeant) {
        "slipstream: the options stand after the command's name:\n  slipstream run --quiet -- true -- x\n"},
       {{"--json", "policy", "show"},
        "slipstream: the options stand after the command's name:\n  slipstream policy show --json\n"},
+      {{"compare", "--pairs", "3", "sh", "-c", "true"},
+       "slipstream: the command stands after --:\n  slipstream compare --pairs 3 -- sh -c true\n"},
       {{"doctor", "true"}, "slipstream: the command stands after --:\n  slipstream doctor -- true\n"},
       {{"sh", "-c", "true"},
        "slipstream: no command \"sh\". To run it under slipstream:\n  slipstream run -- sh -c true\n"},

@@ -7,13 +7,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "policy/environment.h"
 #include "policy/nearest.h"
 
 namespace slipstream::cli {
@@ -108,8 +109,10 @@ class HelpFormatter : public CLI::Formatter {
 
 // A file of the user's, or a program on PATH.
 inline bool IsProgram(const std::string& word) {
-  if (word.find('/') != std::string::npos || word.ends_with(".py")) return access(word.c_str(), F_OK) == 0;
-  const char* const path = std::getenv("PATH");
+  std::error_code error;
+  if (word.find('/') != std::string::npos || word.ends_with(".py"))
+    return std::filesystem::exists(word, error) && !std::filesystem::is_directory(word, error);
+  const char* const path = policy::EnvironmentValue("PATH");
   std::string_view rest = path == nullptr ? "" : path;
   while (!rest.empty()) {
     const std::string_view folder = rest.substr(0, rest.find(':'));
@@ -209,7 +212,11 @@ inline Meant WhatWasMeant(const CLI::App& app, const std::vector<std::string>& a
       if (option == nullptr || option->get_expected_min() == 0 || word + 1 == arguments.end()) continue;
       meant.line.push_back(*++word);
     }
-    if (takes_command(*verb) && !has_separator && word != arguments.end()) {
+    const auto options = command->get_options();
+    const bool takes_words =
+        std::any_of(options.begin(), options.end(), [](const CLI::Option* option) { return option->get_positional(); });
+    const bool is_command = word != arguments.end() && (!takes_words || IsProgram(*word));
+    if (takes_command(*verb) && !has_separator && is_command) {
       meant.why = "the command stands after --:";
       add_command(word);
     } else if (verb != arguments.begin()) {

@@ -104,6 +104,7 @@ std::string WrappedAtSpaces(std::string_view lines, size_t columns, size_t hangi
     while (!rest.empty()) {
       // With the spaces in front of it, which line up what stands in columns.
       const size_t begin = std::min(rest.find_first_not_of(' '), rest.size());
+      if (begin == rest.size()) break;
       const std::string_view word = rest.substr(0, std::min(rest.find(' ', begin), rest.size()));
       rest.remove_prefix(word.size());
       if (has_word && Columns(line) + Columns(word) > columns) {
