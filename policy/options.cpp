@@ -435,6 +435,20 @@ std::optional<Value> AcceptChoice(const Option& option, const Entry& entry, Prob
   return std::nullopt;
 }
 
+// As people write them into a variable, in letters of any case; nothing: it is neither.
+std::optional<bool> YesOrNo(std::string_view text) {
+  std::string word(text);
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  for (const char* const yes : {"true", "yes", "on", "1"}) {
+    if (word == yes) return true;
+  }
+  for (const char* const no : {"false", "no", "off", "0"}) {
+    if (word == no) return false;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::span<const Option> Options() { return kOptions; }
@@ -545,9 +559,14 @@ std::optional<Value> AcceptText(const Option& option, std::string_view text, Pro
   Entry entry;
   entry.kind = Entry::Kind::kString;
   entry.value = std::string(text);
-  if (option.type == OptionType::kBool && (text == "true" || text == "false")) {
+  const std::optional<bool> answer = YesOrNo(text);
+  if (option.type == OptionType::kBool && answer) {
     entry.kind = Entry::Kind::kBool;
-    entry.value = text == "true";
+    entry.value = *answer;
+  } else if (option.type == OptionType::kChoice && answer) {
+    const std::string_view name = *answer ? "on" : "off";
+    const bool has = std::find(option.choices.begin(), option.choices.end(), name) != option.choices.end();
+    if (has) entry.value = std::string(name);
   } else if (option.type == OptionType::kInteger) {
     if (const auto number = ParseInteger(text)) {
       entry.kind = Entry::Kind::kInteger;

@@ -89,6 +89,7 @@ std::string Literal(const Option& option, const Value& value);
 std::optional<Value> Accept(const Option& option, const Entry& entry, Problem& problem);
 
 // The same for the text of an environment variable: text needs no quotes there, and colons separate a list's elements.
+// "yes", "on" and "1" are true, and "on" where a choice has that; "no", "off" and "0" are false or "off"; in any case.
 std::optional<Value> AcceptText(const Option& option, std::string_view text, Problem& problem);
 
 }  // namespace slipstream::policy

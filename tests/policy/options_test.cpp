@@ -137,6 +137,26 @@ TEST(Options, EveryAcceptedValueWorksInTheFileAndInTheVariable) {
   }
 }
 
+TEST(Options, YesAndNoInVariables) {
+  const auto accepted = [](const char* key, std::string_view text) -> std::optional<Value> {
+    Problem problem;
+    return AcceptText(*FindOption(key), text, problem);
+  };
+  for (const char* const yes : {"true", "TRUE", "yes", "Yes", "on", "ON", "1"}) {
+    EXPECT_EQ(accepted("enabled", yes), Value(true)) << yes;
+    EXPECT_EQ(accepted("transfer.h2d", yes), accepted("transfer.h2d", "on")) << yes;
+  }
+  for (const char* const no : {"false", "no", "NO", "off", "Off", "0"}) {
+    EXPECT_EQ(accepted("enabled", no), Value(false)) << no;
+    EXPECT_EQ(accepted("transfer.h2d", no), accepted("transfer.h2d", "off")) << no;
+    EXPECT_EQ(accepted("allocator.mode", no), accepted("allocator.mode", "off")) << no;
+  }
+  // Which of several that are not off?
+  EXPECT_EQ(accepted("allocator.mode", "yes"), std::nullopt);
+  EXPECT_EQ(accepted("tracer.stacks", "no"), std::nullopt);
+  EXPECT_EQ(accepted("transfer.threads", "1"), Value(std::int64_t{1}));
+}
+
 TEST(Options, EveryRowRefusesWhatItDoesNotAccept) {
   const Environment none(Variables{});
   for (const Option& option : Options()) {
@@ -145,7 +165,7 @@ TEST(Options, EveryRowRefusesWhatItDoesNotAccept) {
     switch (option.type) {
       case OptionType::kBool:
         literals.insert(literals.end(), {"\"true\"", "1"});
-        texts = {"", "1", "yes", "TRUE", "true "};
+        texts = {"", "2", "maybe", "y", "true "};
         break;
       case OptionType::kInteger:
       case OptionType::kSize:
@@ -155,7 +175,7 @@ TEST(Options, EveryRowRefusesWhatItDoesNotAccept) {
         break;
       case OptionType::kChoice:
         literals.insert(literals.end(), {"\"\"", "\"OFF\"", "0", "false"});
-        texts = {"", "OFF", "0"};
+        texts = {"", "OF", "2"};
         break;
       case OptionType::kString:
         literals.insert(literals.end(), {"1", "true", "\"a\\u0000b\""});

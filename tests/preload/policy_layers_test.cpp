@@ -65,7 +65,8 @@ TEST_F(PolicyLayersTest, ProcessesOfACommandAgreeWithItWhereverTheyAre) {
             (nlohmann::json::array({{{"layer", "system"}, {"file", root_ + "/etc/policy.toml"}},
                                     {{"layer", "user"}, {"file", root_ + "/house/.config/slipstream/policy.toml"}},
                                     {{"layer", "project"}, {"file", root_ + "/house/project/slipstream.toml"}}})));
-  EXPECT_NE(finished.err.find("slipstream: policy of the project: " + root_ + "/house/project/slipstream.toml\n"),
+  EXPECT_NE(test::Unwrapped(finished.err)
+                .find("slipstream: policy of the project: " + root_ + "/house/project/slipstream.toml\n"),
             std::string::npos)
       << finished.err;
 }

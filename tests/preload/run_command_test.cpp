@@ -232,7 +232,8 @@ TEST(RunCommandTest, C4_SeeingNothingIsSaid) {
       << finished.err;
   EXPECT_EQ(finished.err.find("[children]"), std::string::npos) << finished.err;
   const Finished chosen = RunUnder({}, {"true"}, {{"SLIPSTREAM_CHILDREN_PRELOAD", "none"}});
-  EXPECT_NE(chosen.err.find("only as far as the policy's [children] says"), std::string::npos) << chosen.err;
+  EXPECT_NE(test::Unwrapped(chosen.err).find("only as far as the policy's [children] says"), std::string::npos)
+      << chosen.err;
 }
 
 TEST(RunCommandTest, SeveralProcessesAreShownSideBySide) {

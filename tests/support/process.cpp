@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
 #include <stdexcept>
 
@@ -164,6 +165,11 @@ std::vector<std::string> Split(const std::string& text, char separator) {
   std::istringstream stream(text);
   for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
   return parts;
+}
+
+std::string Unwrapped(const std::string& text) {
+  static const std::regex kBreak("\n {8,}");
+  return std::regex_replace(text, kBreak, " ");
 }
 
 mode_t ModeOf(const std::string& path) {

@@ -57,6 +57,8 @@ void WriteFile(const std::string& path, const std::string& text, mode_t mode = 0
 
 // Its lines, or parts with another separator between them; a last empty one is none.
 std::vector<std::string> Split(const std::string& text, char separator = '\n');
+// Lines that were wrapped in one: those that begin with eight spaces or more belong to the one before.
+std::string Unwrapped(const std::string& text);
 
 // Permission bits; 0: there is no such file.
 mode_t ModeOf(const std::string& path);

@@ -256,7 +256,7 @@ TEST(LimitsTest, S69_WhatCouldNotBeCountedIsSaid) {
   EXPECT_EQ(finished.status, 0) << finished.err;
   const std::regex said(
       "slipstream: process [0-9]+ \\(preload_traced\\): its calls could not be counted: RLIMIT_FSIZE allows no");
-  EXPECT_TRUE(std::regex_search(finished.err, said)) << finished.err;
+  EXPECT_TRUE(std::regex_search(test::Unwrapped(finished.err), said)) << finished.err;
   EXPECT_NE(finished.err.find("slipstream: what preload_traced called is not known\n"), std::string::npos)
       << finished.err;
   EXPECT_EQ(finished.err.find("no CUDA call"), std::string::npos) << finished.err;
