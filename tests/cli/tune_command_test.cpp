@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "policy/load.h"
@@ -60,7 +61,7 @@ class TuneCommandTest : public ::testing::Test {
   static bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
   const std::string directory_ = NewDirectory();
-  const std::string file_ = directory_ + "/tuned.toml";
+  std::string file_ = directory_ + "/tuned.toml";
 };
 
 TEST_F(TuneCommandTest, FindsWhatIsFaster) {
@@ -272,6 +273,28 @@ TEST_F(TuneCommandTest, NeverOverWhatIsThere) {
   finished = Tune("true", {"--resume"});
   EXPECT_EQ(finished.status, kFailed);
   EXPECT_TRUE(Has(finished.err, "there is no search to go on with")) << finished.err;
+}
+
+// Before the command runs; and where it shows only then, what was found is not lost.
+TEST_F(TuneCommandTest, WhereNothingCanBeWritten) {
+  NEEDS_PLAIN_BUILD();
+  const std::string ran = directory_ + "/ran";
+  file_ = directory_ + "/missing/tuned.toml";
+  Finished finished = Tune("touch " + ran);
+  EXPECT_EQ(finished.status, kFailed);
+  EXPECT_TRUE(Has(finished.err, "/missing/tuned.toml: No such file or directory\n  -o FILE writes another one."))
+      << finished.err;
+  EXPECT_NE(access(ran.c_str(), F_OK), 0);
+  const std::string folder = directory_ + "/goes";
+  std::filesystem::create_directory(folder);
+  file_ = folder + "/tuned.toml";
+  // Once there is a journal in it.
+  finished = Tune("[ -e " + ran + " ] && rm -rf " + folder + "; touch " + ran + "; " +
+                  With("SLIPSTREAM_TRANSFER_THREADS", "1", "s=120"));
+  EXPECT_EQ(finished.status, kFailed);
+  EXPECT_TRUE(Has(finished.err, "What it would hold is printed instead.")) << finished.err;
+  EXPECT_TRUE(Has(finished.out, "version = 1\n")) << finished.out;
+  EXPECT_TRUE(Has(finished.out, "threads = 1")) << finished.out;
 }
 
 TEST_F(TuneCommandTest, EndsInTime) {

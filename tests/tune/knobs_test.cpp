@@ -80,6 +80,23 @@ TEST_F(KnobsTest, NoMoreThreadsThanProcessors) {
   EXPECT_EQ(Find(Make(kAll, {2, 0}), "allocator.pre_reserve"), nullptr) << "the device's memory is not known";
 }
 
+// "1024MiB" and "1GiB" are one value.
+TEST_F(KnobsTest, TheBasesValueIsNotTriedInOtherWords) {
+  const auto values = [this](const std::string& key) {
+    Traffic traffic;
+    traffic.copies_to_device = true;
+    std::vector<NotTried> not_tried;
+    for (const Knob& knob : KnobsFor(base_, traffic, {}, {}, &not_tried)) {
+      if (knob.key == key) return knob.values;
+    }
+    return std::vector<std::string>();
+  };
+  base_.transfer.device_staging = uint64_t{1} << 30;
+  EXPECT_EQ(values("transfer.device_staging"), (std::vector<std::string>{"\"512MiB\"", "\"0B\""}));
+  base_.transfer.max_pinned = uint64_t{2} << 30;
+  EXPECT_EQ(values("transfer.max_pinned"), (std::vector<std::string>{"\"1GiB\"", "\"256MiB\""}));
+}
+
 // As much as the program comes to, and half of it, in blocks of 20 MiB; where that is not known, parts of the device.
 TEST_F(KnobsTest, MemoryInAdvanceIsWhatTheProgramUses) {
   constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -91,7 +108,7 @@ TEST_F(KnobsTest, MemoryInAdvanceIsWhatTheProgramUses) {
     return knob == nullptr ? std::vector<std::string>() : knob->values;
   };
   using Values = std::vector<std::string>;
-  EXPECT_EQ(values(0, 81920 * kMiB), (Values{"\"10240MiB\"", "\"2560MiB\""}));
+  EXPECT_EQ(values(0, 81920 * kMiB), (Values{"\"10GiB\"", "\"2560MiB\""}));
   EXPECT_EQ(values(3077 * kMiB, 81920 * kMiB), (Values{"\"3060MiB\"", "\"1520MiB\""}));
   // Not more than the pool keeps idle: a quarter of the device.
   EXPECT_EQ(values(3077 * kMiB, 4096 * kMiB), (Values{"\"1020MiB\""}));

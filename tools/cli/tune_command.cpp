@@ -2,10 +2,13 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <deque>
 #include <filesystem>
@@ -33,6 +36,7 @@
 #include "tools/compare/output_match.h"
 #include "tools/compare/schedule.h"
 #include "tools/compare/text.h"
+#include "tools/text/text.h"
 #include "tools/tune/journal.h"
 #include "tools/tune/policy_file.h"
 #include "tools/tune/search.h"
@@ -160,7 +164,9 @@ class Tuner {
     const std::string text = tune::PolicyFileText(*search_, base_.loaded, not_tried_, account);
     if (const std::string error = WriteTextFile(options_.out, text, options_.force || options_.resume);
         !error.empty()) {
-      Complain(kTuneCommand, Escape(options_.out) + ": " + error);
+      // It may have taken hours.
+      Complain(kTuneCommand, Escape(options_.out) + ": " + error + "\n  What it would hold is printed instead.");
+      Print(kTuneCommand, options_.json ? TuneJson(Outcome()) : text::ForTerminal(text));
       return kFailed;
     }
     // What was not tried for want of time can still be.
@@ -184,6 +190,9 @@ class Tuner {
     std::error_code error;
     const bool out = std::filesystem::exists(std::filesystem::symlink_status(options_.out, error));
     const bool journal = std::filesystem::exists(std::filesystem::symlink_status(journal_.path(), error));
+    const std::filesystem::path parent = std::filesystem::absolute(options_.out, error).parent_path();
+    if (!out && access(parent.c_str(), W_OK | X_OK) != 0)
+      return Escape(options_.out) + ": " + std::strerror(errno) + "\n  -o FILE writes another one.";
     if (options_.resume && !journal) return Escape(journal_.path()) + ": there is no search to go on with";
     if (out && !options_.force && !options_.resume) {
       return Escape(options_.out) + ": exists\n  --force replaces it, -o FILE writes another one" +

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "policy/options.h"
+#include "policy/value.h"
 #include "tools/tune/policy_file.h"
 
 namespace slipstream::tune {
@@ -39,7 +40,8 @@ class Knobs {
   std::vector<NotTried>& not_tried_;
 };
 
-std::string Size(uint64_t bytes) { return bytes == 0 ? "\"0B\"" : Quoted(std::to_string(bytes / kMiB) + "MiB"); }
+// As policy::Literal writes it: a value that is the base's is known by its text.
+std::string Size(uint64_t bytes) { return Quoted(policy::FormatSize(static_cast<int64_t>(bytes))); }
 
 // Memory to take in advance: all that the program comes to, and half of it, in whole blocks, and no more than the pool
 // keeps idle. Where nobody knows what it comes to, parts of the device.
