@@ -199,6 +199,34 @@ TEST(CompareCommandTest, TheOrderOfTheSides) {
   }
 }
 
+// Before each run, warm-ups too, without slipstream.
+TEST(CompareCommandTest, WhatIsToBeDoneBeforeEachRun) {
+  NEEDS_PLAIN_BUILD();
+  const std::string place = NewDirectory();
+  const std::string prepare = "echo \"[$LD_PRELOAD]\" >> " + place + "/prepared";
+  Finished finished = RunCompare({"-n", "3", "--by", "wall", "--prepare", prepare}, {"true"});
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
+  EXPECT_EQ(ReadFile(place + "/prepared"), "[]\n[]\n[]\n[]\n[]\n[]\n[]\n[]\n");
+  finished = RunCompare({"-n", "3", "--by", "wall", "--prepare", "echo no room; exit 3"}, {"touch", place + "/ran"});
+  EXPECT_EQ(finished.status, kCommandFails);
+  EXPECT_TRUE(Has(finished.out, "bare, a warm-up: --prepare: exit status 3: no room")) << finished.out;
+  EXPECT_NE(access((place + "/ran").c_str(), F_OK), 0);
+}
+
+TEST(CompareCommandTest, Markdown) {
+  NEEDS_PLAIN_BUILD();
+  const Finished finished = CompareScript({"-n", "3", "--markdown", "--metric", "speed ([0-9]+)", "--higher-is-better"},
+                                          Either("echo speed 100", "echo speed 120") + "; : a | cat");
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
+  EXPECT_TRUE(Has(finished.out,
+                  "\n|  | bare | slipstream | speed ratio |\n| --- | ---: | ---: | ---: |\n"
+                  "| median of 3 pairs | 100 | 120 | 1.200 |\n| max - min | 0.00 % | 0.00 % | 0.00 % |\n"))
+      << finished.out;
+  EXPECT_TRUE(Has(finished.out, "```text\n  FASTER: slipstream has 1.200 times the speed of bare")) << finished.out;
+  EXPECT_TRUE(finished.out.ends_with("```\n")) << finished.out;
+  EXPECT_EQ(CompareScript({"--json", "--markdown"}, "true").status, kUsage);
+}
+
 TEST(CompareCommandTest, NothingIsRead) {
   NEEDS_PLAIN_BUILD();
   const Finished finished = RunCompare({"-n", "1"}, {"cat"});

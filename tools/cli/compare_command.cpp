@@ -11,6 +11,7 @@
 
 #include "policy/environment.h"
 #include "policy/text.h"
+#include "tools/cli/capture.h"
 #include "tools/cli/compare_sides.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/measured_run.h"
@@ -158,13 +159,34 @@ class Comparer {
       good = good && run.good;
       if (std::exchange(probes_, false) && run.good) TakeProbe();
     }
-    if (!warm_up && good && !IsStopped()) made_.pairs.push_back(pair);
+    if (warm_up || !good || IsStopped()) return;
+    made_.pairs.push_back(pair);
+    Comparison now = made_;
+    compare::MakeEstimate(&now);
+    so_far_ = "; so far " + compare::RatioText(now);
+  }
+
+  // What --prepare says. Why it could not be done; empty: it was.
+  std::string Prepare(OneRun* one) {
+    if (options_.prepare.empty()) return "";
+    one->good = false;
+    constexpr int kLongest = 3600;
+    std::vector<std::string> bare;
+    for (const auto& [name, value] : environment_.variables()) bare.push_back(name + "=" + value);
+    const Captured said = Capture({"sh", "-c", options_.prepare}, bare, kLongest);
+    if (said.exit_status == 0) return "";
+    return "--prepare: exit status " + std::to_string(said.exit_status) +
+           (said.output.empty() ? "" : ": " + said.output.substr(0, said.output.find('\n')));
   }
 
   OneRun RunSide(size_t side, size_t index, bool warm_up) {
     OneRun one;
     RunDirectory directory;
     const std::string where = Where(side, index, warm_up);
+    if (std::string why = Prepare(&one); !why.empty()) {
+      made_.failures.push_back({side, warm_up ? 0 : index + 1, std::move(why), {}});
+      return one;
+    }
     MeasuredCommand what = {.whose = kCompareCommand, .command = &commands_[side]};
     what.measure.limit_seconds = options_.yardstick.timeout;
     if (line_ == nullptr) line_ = std::make_unique<ProgressLine>(kCompareCommand);
@@ -172,7 +194,8 @@ class Comparer {
     if (line_->shown()) {
       what.measure.tick = [&](double seconds) {
         const double left = SecondsLeft(seconds);
-        line_->Show(where + ": " + About(seconds) + (left > 0 ? "; about " + About(left) + " left" : ""), is_new);
+        line_->Show(where + ": " + About(seconds) + (left > 0 ? "; about " + About(left) + " left" : "") + so_far_,
+                    is_new);
         is_new = false;
       };
     }
@@ -351,6 +374,7 @@ class Comparer {
   const Yardstick yardstick_{options_.yardstick};
   compare::OutputMatch match_ = yardstick_.NewMatch();
   std::unique_ptr<ProgressLine> line_;
+  std::string so_far_;
   std::vector<std::array<size_t, 2>> orders_;  // of the pairs
   bool recorded_ = false;
   bool probes_ = false;  // the next run tells whether there are steps
@@ -428,8 +452,9 @@ int Compare(const CompareOptions& options, const std::string& version) {
     comparer.Finish();
     status = StatusOf(made);
     if (comparer.signal() != 0) status = 128 + comparer.signal();
-    const int printed =
-        Print(kCompareCommand, options.json ? compare::ComparisonJson(made, status) : compare::FormatComparison(made));
+    const int printed = Print(kCompareCommand, options.json       ? compare::ComparisonJson(made, status)
+                                               : options.markdown ? compare::ComparisonMarkdown(made)
+                                                                  : compare::FormatComparison(made));
     if (printed != kSuccess) status = printed;
   }
   if (comparer.signal() != 0) {

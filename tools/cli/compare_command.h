@@ -26,7 +26,9 @@ struct CompareOptions {
   double budget = 0;                       // seconds; 0: none
   std::optional<double> fail_if_slower{};  // a share: kSlower if the second side is shown to be slower by more
   bool two_commands = false;               // `command` holds both, "--" between them, which run under slipstream
+  std::string prepare;                     // of a shell, before each run and outside of its time; empty: nothing
   bool json = false;
+  bool markdown = false;
   bool verbose = false;
   std::vector<std::string> command;  // never empty
 };

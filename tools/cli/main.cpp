@@ -443,7 +443,11 @@ void AddCompare(CommandLine* line) {
                         "COMMAND holds two, with -- between them; both run under slipstream");
   AddPercent(command.app, "--fail-if-slower", &options->fail_if_slower,
              "Exit with status 5 if the second side is shown to be slower by more than this, such as 3%");
-  command.app->add_flag("--json", options->json, kJsonHelp);
+  command.app->add_option("--prepare", options->prepare, "Run this by a shell before each run; its time does not count")
+      ->type_name("COMMAND");
+  CLI::Option* const json = command.app->add_flag("--json", options->json, kJsonHelp);
+  command.app->add_flag("--markdown", options->markdown, "Print a table for a pull request, in Markdown")
+      ->excludes(json);
   command.app->add_flag("-v,--verbose", options->verbose, "Show what the command prints, on standard error");
   const auto runs = std::make_shared<slipstream::cli::CompareRunsOptions>();
   AddTwoRuns(command.app, runs.get());

@@ -375,6 +375,47 @@ std::string FormatFigure(const Comparison& comparison, const Figure& figure) {
   return buffer;
 }
 
+std::string RatioText(const Comparison& comparison) {
+  const Estimate& estimate = comparison.estimate;
+  return Ratio(estimate.ratio) + " times the speed" +
+         (estimate.has_interval ? " (" + Interval(estimate) + ")" : std::string());
+}
+
+std::string ComparisonMarkdown(const Comparison& comparison) {
+  const auto cell = [](const std::string& text) {
+    std::string escaped;
+    for (const char c : Escape(text)) escaped += c == '|' ? std::string("\\|") : std::string(1, c);
+    return escaped + " |";
+  };
+  std::string text = "`" + Escape(comparison.command) + "`\n";
+  if (!comparison.pairs.empty()) {
+    std::array<std::vector<double>, 2> values;
+    std::vector<double> ratios;
+    double rounding = comparison.pairs.front().runs[0].figure.rounding;
+    for (const PairOfRuns& pair : comparison.pairs) {
+      for (size_t side = 0; side < 2; ++side) {
+        values[side].push_back(pair.runs[side].figure.value);
+        rounding = std::min(rounding, pair.runs[side].figure.rounding);
+      }
+      ratios.push_back(SpeedRatio({pair.runs[0].figure, pair.runs[1].figure}, comparison.higher_is_better));
+    }
+    const std::array<Spread, 3> spreads = {SpreadOf(values[0]), SpreadOf(values[1]), SpreadOf(ratios)};
+    text += "\n| " + cell("") + " " + cell(comparison.sides[0].name) + " " + cell(comparison.sides[1].name) + " " +
+            cell("speed ratio") + "\n| --- | ---: | ---: | ---: |\n";
+    text += "| " + cell("median of " + Count(comparison.pairs.size(), "pair", "pairs")) + " " +
+            cell(FormatFigure(comparison, {spreads[0].median, rounding})) + " " +
+            cell(FormatFigure(comparison, {spreads[1].median, rounding})) + " " + cell(Ratio(spreads[2].median)) + "\n";
+    text += "| " + cell("max - min");
+    for (const Spread& spread : spreads) text += " " + cell(Percent(spread.share()));
+    text += "\n";
+  }
+  text += "\n```text\n" + Failures(comparison);
+  if (comparison.failures.empty()) text += Verdict(comparison) + LimitText(comparison);
+  text += Results(comparison);
+  for (const std::string& note : comparison.notes) text += Sentence("Note: " + Escape(note));
+  return text + "```\n";
+}
+
 std::string FormatComparison(const Comparison& comparison) {
   std::string text = Head(comparison) + Table(comparison) + Failures(comparison);
   text += "\n";

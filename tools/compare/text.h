@@ -23,7 +23,12 @@ std::string FormatSeconds(double seconds);
 // Words in lines of 80 columns, each line behind `indent`; the first begins with `head`.
 std::string Wrapped(const std::string& head, const std::string& indent, const std::string& text);
 
+// "1.234 times the speed (1.221 to 1.249)", of the second side; without an interval where there is none.
+std::string RatioText(const Comparison& comparison);
+
 std::string FormatComparison(const Comparison& comparison);
+// A table, to be pasted into a pull request, and the verdict.
+std::string ComparisonMarkdown(const Comparison& comparison);
 std::string ComparisonJson(const Comparison& comparison, int exit_status);
 
 }  // namespace slipstream::compare
