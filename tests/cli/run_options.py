@@ -4,9 +4,11 @@
     run_options.py BUILD
 """
 
+import contextlib
 import json
 import os
 import pathlib
+import pty
 import subprocess
 import sys
 import tempfile
@@ -96,6 +98,23 @@ class RunOptions(unittest.TestCase):
         self.assertIn(said, self.slipstream("export", "--sqlite", "run.sqlite").stderr)
         done = self.slipstream("compare", any_status=True)  # busy machines make steps that depend on each other
         self.assertIn(f"slipstream compare: slipstream-trace-20260101-120000-bbbbbb {newest}, the newest of 3 runs", done.stderr)
+
+    def test_a_terminal_that_knows_no_escapes(self):
+        argv = [BUILD / "slipstream", "compare", "-n", "3", "--by", "wall", "--", "true"]
+        for kind, escapes in (("dumb", False), ("xterm", True)):
+            with self.subTest(kind):
+                ours, theirs = pty.openpty()
+                with subprocess.Popen(argv, cwd=self.place, env=os.environ | {"TERM": kind}, stdout=theirs, stderr=theirs) as done:
+                    os.close(theirs)
+                    said = b""
+                    with contextlib.suppress(OSError):  # how the end of a terminal shows
+                        while part := os.read(ours, 65536):
+                            said += part
+                os.close(ours)
+                self.assertEqual(done.returncode, 0, said)
+                self.assertEqual(b"\x1b" in said, escapes, said)
+                # Without them each run has a line.
+                self.assertEqual(b"pair 3 of 3, bare: " in said.replace(b"\r\n", b"\n") and b"pair 1 of 3, bare: " in said, True, said)
 
     def test_no_file_has_the_arguments(self):
         """SECURITY.md: whatever is written, where, and by which command."""

@@ -3,6 +3,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <string_view>
+
 #include "tools/text/columns.h"
 
 namespace slipstream::cli {
@@ -16,6 +18,11 @@ size_t ScreenColumns() {
 bool OutputTakesColor(const policy::Environment& environment) {
   if (isatty(STDOUT_FILENO) == 0) return false;
   return environment.Get("NO_COLOR").value_or("").empty() && environment.Get("TERM") != "dumb";
+}
+
+bool ErrorsTakeEscapes() {
+  const char* const kind = policy::EnvironmentValue("TERM");
+  return isatty(STDERR_FILENO) != 0 && (kind == nullptr || std::string_view(kind) != "dumb");
 }
 
 }  // namespace slipstream::cli

@@ -10,6 +10,7 @@
 
 #include "policy/text.h"
 #include "tools/cli/exit_codes.h"
+#include "tools/cli/screen.h"
 #include "tools/text/text.h"
 #include "tracer/base/clock.h"
 
@@ -60,7 +61,7 @@ int EndingSignals::EndStopped(const std::string& command, const std::string& tex
   return kFailed;
 }
 
-ProgressLine::ProgressLine(std::string name) : name_(std::move(name)), shown_(isatty(STDERR_FILENO) != 0) {}
+ProgressLine::ProgressLine(std::string name) : name_(std::move(name)), shown_(ErrorsTakeEscapes()) {}
 
 ProgressLine::~ProgressLine() {
   if (drawn_) std::fputs("\r\033[K", stderr);
