@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import pty
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -115,6 +116,41 @@ class RunOptions(unittest.TestCase):
                 self.assertEqual(b"\x1b" in said, escapes, said)
                 # Without them each run has a line.
                 self.assertEqual(b"pair 3 of 3, bare: " in said.replace(b"\r\n", b"\n") and b"pair 1 of 3, bare: " in said, True, said)
+
+    def test_completion(self):
+        """By the shells themselves; zsh and fish only where they are."""
+        expected = {
+            "r": {"run", "report", "record"},
+            "run --re": {"--record", "--report"},
+            "policy s": {"show"},
+            "policy show --": {"--help", "--json"},
+            "run --quiet tu": set(),  # options of run, and none of them begins so
+            "run --record -- re": None,  # a command of the shell's
+        }
+        asks = {
+            "bash": 'source {script}; COMP_WORDS=(slipstream {line}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); '
+            '_slipstream; printf "%s\\n" "${{COMPREPLY[@]}}"',
+            # What it offers is matched by zsh itself.
+            "zsh": 'compadd() {{ print -rl -- ${{(M)${{@[2,-1]}}:#$words[CURRENT]*}} }}; _files() {{ }}; _normal() {{ }}; '
+            "compdef() {{ }}; source {script}; words=(slipstream {line}); CURRENT=$#words; _slipstream",
+            "fish": "source {script}; complete -C 'slipstream {line}'",
+        }
+        for shell, ask in asks.items():
+            script = self.place / shell
+            script.write_text(self.slipstream("completion", shell).stdout, encoding="utf-8")
+            if not shutil.which(shell):
+                continue
+            for line, offers in expected.items():
+                with self.subTest(f"{shell}: {line}"):
+                    options = ["-f"] if shell == "zsh" else []
+                    done = subprocess.run([shell, *options, "-c", ask.format(script=script, line=line)], cwd=self.place, capture_output=True, text=True, timeout=60)
+                    self.assertEqual(done.stderr, "")
+                    offered = set(done.stdout.split())
+                    if offers is None:
+                        self.assertNotIn("report", offered)
+                    else:
+                        self.assertEqual(offered, offers)
+        self.slipstream("completion", "tcsh", status=2)
 
     def test_no_file_has_the_arguments(self):
         """SECURITY.md: whatever is written, where, and by which command."""

@@ -19,6 +19,7 @@
 #include "tools/cli/advise_command.h"
 #include "tools/cli/compare_command.h"
 #include "tools/cli/compare_runs_command.h"
+#include "tools/cli/completion.h"
 #include "tools/cli/doctor.h"
 #include "tools/cli/duration.h"
 #include "tools/cli/exit_codes.h"
@@ -101,6 +102,8 @@ class CommandLine {
     command.name = whole;
     return command;
   }
+
+  const CLI::App& app() const { return app_; }
 
   int Run(std::vector<std::string> arguments) {
     app_.footer(kFooter);  // now: commands would have begun with it
@@ -649,6 +652,22 @@ void AddPolicy(CommandLine* line) {
   explain.run = [explained](const std::vector<std::string>&) { return slipstream::cli::PolicyExplain(*explained); };
 }
 
+void AddCompletion(CommandLine* line) {
+  const auto shell = std::make_shared<std::string>();
+  Command& command = line->Add("completion", "bash|zsh|fish", "Print a script that completes this command line",
+                               "Example, in ~/.bashrc:\n"
+                               "  source <(slipstream completion bash)\n"
+                               "docs/install.md has the others.\n"
+                               "Exit status: 0 done; 2 the command line is wrong.");
+  command.app->add_option("SHELL", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command.run = [shell, line](const std::vector<std::string>&) {
+    std::fputs(slipstream::cli::CompletionFor(line->app(), *shell).c_str(), stdout);
+    return std::fflush(stdout) == 0 ? kSuccess : slipstream::cli::kFailed;
+  };
+}
+
 int Main(int argc, char** argv) {
   CommandLine line;
   AddRun(&line);
@@ -662,6 +681,7 @@ int Main(int argc, char** argv) {
   AddExport(&line);
   AddPolicy(&line);
   AddDoctor(&line);
+  AddCompletion(&line);
   return line.Run(std::vector<std::string>(argv + 1, argv + argc));
 }
 
