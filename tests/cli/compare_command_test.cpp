@@ -318,6 +318,15 @@ TEST(CompareCommandTest, AnInterruptedComparisonSaysWhatItHas) {
   EXPECT_NE(kill(std::stoi(ReadFile(place + "/left")), 0), 0) << "a process of the command still runs";
 }
 
+TEST(CompareCommandTest, WhatIsDoneBeforeARunIsInterrupted) {
+  NEEDS_PLAIN_BUILD();
+  const std::string prepare = "kill -TERM $PPID; sleep 1000";
+  const Finished finished = RunCompare({"-n", "3", "--by", "wall", "--prepare", prepare}, {"true"});
+  EXPECT_EQ(finished.status, 128 + SIGTERM);
+  EXPECT_TRUE(Has(finished.out, "STOPPED EARLY: it was interrupted, with 0 of 3 pairs measured.")) << finished.out;
+  EXPECT_FALSE(Has(finished.out, "--prepare")) << finished.out;
+}
+
 TEST(CompareCommandTest, ARunThatWasStoppedIsMadeAgain) {
   NEEDS_PLAIN_BUILD();
   const std::string place = NewDirectory();

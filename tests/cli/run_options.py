@@ -97,6 +97,8 @@ class RunOptions(unittest.TestCase):
         self.assertTrue(done.stderr.startswith(f"slipstream report: {said}"), done.stderr)
         self.assertEqual(done.stdout, self.slipstream("report", newest).stdout)
         self.assertIn(said, self.slipstream("export", "--sqlite", "run.sqlite").stderr)
+        done = self.slipstream("compare", "--pairs", "3", status=2)  # of a command, which is missing
+        self.assertTrue(done.stderr.startswith("slipstream: no command. Write:  slipstream compare"), done.stderr)
         done = self.slipstream("compare", any_status=True)  # busy machines make steps that depend on each other
         self.assertIn(f"slipstream compare: slipstream-trace-20260101-120000-bbbbbb {newest}, the newest of 3 runs", done.stderr)
 

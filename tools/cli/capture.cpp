@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "tools/cli/child.h"
@@ -28,14 +29,16 @@ constexpr int kTimedOut = 124;  // as timeout(1)
   _exit(kNotFound);
 }
 
-// Reads until every writer has closed the pipe or the time is up. False: time is up.
-bool ReadUntil(int fd, uint64_t deadline_ns, std::string& text) {
+// Reads until every writer has closed the pipe, the time is up or `stop` is true. False: it was not read to its end.
+bool ReadUntil(int fd, uint64_t deadline_ns, const std::atomic<bool>* stop, std::string& text) {
+  constexpr uint64_t kLook = 100'000'000;  // ns between looks at `stop`: its signal may go to another thread
   char buffer[4096];
   while (true) {
     const uint64_t now = tracer::NowNs();
-    if (now >= deadline_ns) return false;
+    if (now >= deadline_ns || (stop != nullptr && stop->load())) return false;
+    const uint64_t left = stop != nullptr ? std::min(deadline_ns - now, kLook) : deadline_ns - now;
     pollfd waiting = {fd, POLLIN, 0};
-    const int ready = poll(&waiting, 1, static_cast<int>((deadline_ns - now) / 1'000'000) + 1);
+    const int ready = poll(&waiting, 1, static_cast<int>(left / 1'000'000) + 1);
     if (ready < 0 && errno != EINTR) return true;
     if (ready <= 0) continue;
     const ssize_t got = read(fd, buffer, sizeof(buffer));
@@ -46,7 +49,8 @@ bool ReadUntil(int fd, uint64_t deadline_ns, std::string& text) {
 
 }  // namespace
 
-Captured Capture(const std::vector<std::string>& command, const std::vector<std::string>& environment, int seconds) {
+Captured Capture(const std::vector<std::string>& command, const std::vector<std::string>& environment, int seconds,
+                 const std::atomic<bool>* stop) {
   Captured captured;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return captured;
@@ -55,7 +59,7 @@ Captured Capture(const std::vector<std::string>& command, const std::vector<std:
   close(ends[1]);
   if (child > 0) {
     const uint64_t deadline = tracer::NowNs() + static_cast<uint64_t>(seconds) * 1'000'000'000u;
-    const bool in_time = ReadUntil(ends[0], deadline, captured.output);
+    const bool in_time = ReadUntil(ends[0], deadline, stop, captured.output);
     if (!in_time) kill(-child, SIGKILL);
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {

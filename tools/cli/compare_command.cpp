@@ -167,13 +167,12 @@ class Comparer {
   }
 
   // What --prepare says. Why it could not be done; empty: it was.
-  std::string Prepare(OneRun* one) {
+  std::string Prepare() const {
     if (options_.prepare.empty()) return "";
-    one->good = false;
     constexpr int kLongest = 3600;
     std::vector<std::string> bare;
     for (const auto& [name, value] : environment_.variables()) bare.push_back(name + "=" + value);
-    const Captured said = Capture({"sh", "-c", options_.prepare}, bare, kLongest);
+    const Captured said = Capture({"sh", "-c", options_.prepare}, bare, kLongest, EndingSignals::stop());
     if (said.exit_status == 0) return "";
     return "--prepare: exit status " + std::to_string(said.exit_status) +
            (said.output.empty() ? "" : ": " + said.output.substr(0, said.output.find('\n')));
@@ -183,7 +182,8 @@ class Comparer {
     OneRun one;
     RunDirectory directory;
     const std::string where = Where(side, index, warm_up);
-    if (std::string why = Prepare(&one); !why.empty()) {
+    if (std::string why = Prepare(); !why.empty()) {
+      if (IsStopped()) return one;
       made_.failures.push_back({side, warm_up ? 0 : index + 1, std::move(why), {}});
       return one;
     }

@@ -460,8 +460,11 @@ void AddCompare(CommandLine* line) {
     runs->verbose = options->verbose;
     runs->fail_if_slower = options->fail_if_slower;
     runs->has_command = !words.empty();
-    if (words.empty() && runs->runs.empty()) runs->runs = slipstream::cli::TakeNewest("compare", 2);
     runs->others = GivenBeside(*app, {"RUN", "--rank", "--floor", "--fail-if-slower", "--json", "--verbose"});
+    // An option of a comparison of commands says that a command was meant: then its absence is the mistake.
+    if (words.empty() && runs->runs.empty() && runs->others.empty()) {
+      runs->runs = slipstream::cli::TakeNewest("compare", 2);
+    }
     if (const std::optional<int> status = slipstream::cli::CompareRuns(*runs, kVersion)) return *status;
     options->command = words;
     return slipstream::cli::Compare(*options, kVersion);
