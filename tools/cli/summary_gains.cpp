@@ -73,11 +73,11 @@ std::string FormatGains(const SummaryGains& gains) {
   if (gains.unknown) text += text.empty() ? "not known" : ", and in copies what is not known";
   if (text.empty()) return "";
   constexpr size_t kColumns = 80;
-  constexpr size_t kHanging = std::string_view("slipstream: ").size();
+  constexpr size_t kTextColumn = std::string_view("slipstream: ").size();
   text = "slipstream: gained: " + text + ";";
   constexpr std::string_view kHow = "to measure it: slipstream compare -- COMMAND";
   if (text.size() + 1 + kHow.size() <= kColumns) return text + " " + std::string(kHow) + "\n";
-  return text::Wrapped(text, kColumns, 0, kHanging) + text::Wrapped(kHow, kColumns, kHanging, kHanging);
+  return text::Wrapped(text, kColumns, 0, kTextColumn) + text::Wrapped(kHow, kColumns, kTextColumn, kTextColumn);
 }
 
 }  // namespace slipstream::cli
