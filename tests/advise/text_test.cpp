@@ -132,6 +132,35 @@ TEST_F(AdviceTextTest, WhatIsMissingComesFirst) {
   EXPECT_EQ(root["missing"][1], "4712.spool: no spool file");
 }
 
+// A reader sees what there is before the details of any.
+TEST_F(AdviceTextTest, AListOfTheFindingsStandsInFrontOfThem) {
+  const Findings findings = Many();
+  const std::vector<std::string> lines = test::Split(FormatFindings(facts_, findings, {.columns = 80}));
+  const auto head =
+      std::find_if(lines.begin(), lines.end(), [](const auto& line) { return line.starts_with("FINDINGS "); });
+  ASSERT_NE(head, lines.end());
+  const auto first = std::find_if(lines.begin(), lines.end(), [&](const auto& line) {
+    return line.starts_with(std::string(" 1. ") + findings.advice[0].rule->name + ": ");
+  });
+  ASSERT_LT(head, first);
+  ASSERT_GE(static_cast<size_t>(first - head), findings.advice.size() + 1);
+  for (size_t i = 0; i < findings.advice.size(); ++i) {
+    const Advice& advice = findings.advice[i].verdict.advice;
+    const std::string& line = head[static_cast<ptrdiff_t>(i) + 1];
+    EXPECT_TRUE(line.starts_with(text::PadLeft(std::to_string(i + 1), 2) + ". " + findings.advice[i].rule->name + " "))
+        << line;
+    EXPECT_NE(line.find(advice.cost ? report::Time(*advice.cost) : std::string("not known")), std::string::npos)
+        << line;
+    EXPECT_NE(line.find(".py:" + std::to_string(5000 + 2 * i)), std::string::npos) << line;
+  }
+}
+
+TEST_F(AdviceTextTest, OneFindingNeedsNoList) {
+  Findings findings = Many();
+  findings.advice.resize(1);
+  EXPECT_EQ(FormatFindings(facts_, findings).find("FINDINGS"), std::string::npos);
+}
+
 TEST_F(AdviceTextTest, ACommentThatHasNoRoomStandsAboveItsLine) {
   Findings findings;
   Advice advice;

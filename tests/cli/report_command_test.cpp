@@ -36,6 +36,11 @@ class ReportCommandTest : public report::ReportTest {
   static Finished RunIt(const ReportCommandOptions& options) {
     return InChild([&] { return Report(options, "1.2.3"); });
   }
+  // All of it, which names no command and so not the run either.
+  static Finished RunFull(ReportCommandOptions options) {
+    options.full = true;
+    return RunIt(options);
+  }
   static Finished RunCommand(std::vector<std::string> words) {
     words.insert(words.begin(), SLIPSTREAM_COMMAND);
     return test::RunProgram(words);
@@ -53,18 +58,35 @@ class ReportCommandTest : public report::ReportTest {
 
 TEST_F(ReportCommandTest, ADirectoryASpoolAndADatabaseSayTheSame) {
   Sample("0.spool", 0);
-  const Finished finished = RunIt({.run = run_});
+  const Finished finished = RunFull({.run = run_});
   EXPECT_EQ(finished.status, kSuccess) << finished.err;
   EXPECT_EQ(finished.err, "");
   EXPECT_TRUE(finished.out.starts_with("VERDICT: what the GPU did was not recorded")) << finished.out;
   EXPECT_NE(finished.out.find("\nslipstream report: train.py\n"), std::string::npos) << finished.out;
   EXPECT_NE(finished.out.find("STEPS of python3 (pid 100, rank 0): 8 steps"), std::string::npos) << finished.out;
-  EXPECT_EQ(RunIt({.run = run_ + "/0.spool"}).out, finished.out);
+  EXPECT_EQ(RunFull({.run = run_ + "/0.spool"}).out, finished.out);
   BuildWell();
   const std::string before = Slurp(database_);
-  EXPECT_EQ(RunIt({.run = database_}).out, finished.out);
+  EXPECT_EQ(RunFull({.run = database_}).out, finished.out);
   EXPECT_EQ(Slurp(database_), before);
   EXPECT_EQ(Names(), (std::vector<std::string>{"run", "trace.sqlite"}));
+}
+
+TEST_F(ReportCommandTest, OneScreenThatSaysWhereTheRestIs) {
+  Sample("0.spool", 0);
+  const std::string text = RunIt({.run = run_}).out;
+  EXPECT_NE(text.find("\nA STEP of 1.00 us: mean of 8 "), std::string::npos) << text;
+  EXPECT_EQ(text.find("NOT SEEN"), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with("\nmore: --full; next: slipstream advise " + run_ + "\n")) << text;
+  EXPECT_EQ(RunCommand({"report", run_}).out, text);
+  const std::string full = RunCommand({"report", "--full", run_}).out;
+  EXPECT_NE(full.find("\nNOT SEEN\n"), std::string::npos) << full;
+  EXPECT_EQ(full.find("more: --full"), std::string::npos) << full;
+  // A command that no line has room for is not cut: it could not be pasted.
+  const std::string long_name = run_ + std::string(80, 'r');
+  std::filesystem::rename(run_, long_name);
+  const std::string named = RunIt({.run = long_name}).out;
+  EXPECT_TRUE(named.ends_with("\nmore: --full; next: slipstream advise, of the same run\n")) << named;
 }
 
 // The trace is read piece by piece, into a database that is on the disk too: neither has to fit into memory.
@@ -105,7 +127,7 @@ TEST_F(ReportCommandTest, C18_AReportOfALongTraceTakesLittleMemory) {
   });
   EXPECT_EQ(finished.status, 0) << finished.err;
   EXPECT_NE(finished.out.find("2,000,000 CUDA"), std::string::npos) << finished.out;
-  EXPECT_NE(finished.out.find("2,000 steps"), std::string::npos) << finished.out;
+  EXPECT_NE(finished.out.find("mean of 2,000 "), std::string::npos) << finished.out;
   EXPECT_GE(std::filesystem::file_size(Kept()), kCalls * sizeof(tracer::TraceRecord));
 }
 
@@ -113,36 +135,36 @@ TEST_F(ReportCommandTest, C18_AReportOfALongTraceTakesLittleMemory) {
 TEST_F(ReportCommandTest, RanksThatWereRecordedApart) {
   Sample("0.spool", 0);
   Sample("1.spool", 1, 1200);
-  const std::string whole = RunIt({.run = run_}).out;
+  const std::string whole = RunFull({.run = run_}).out;
   const std::string other = directory_ + "/other";
   std::filesystem::create_directory(other);
   std::filesystem::rename(run_ + "/1.spool", other + "/1.spool");
-  EXPECT_NE(RunIt({.run = run_}).out, whole);
-  EXPECT_EQ(RunIt({.run = run_, .more = {other}}).out, whole);
-  EXPECT_EQ(RunIt({.run = other + "/1.spool", .more = {run_}}).out, whole);
-  EXPECT_EQ(RunIt({.run = run_, .more = {other, run_ + "/0.spool", other + "/"}}).out, whole) << "each once";
-  EXPECT_EQ(RunCommand({"report", run_, other}).out, whole);
+  EXPECT_NE(RunFull({.run = run_}).out, whole);
+  EXPECT_EQ(RunFull({.run = run_, .more = {other}}).out, whole);
+  EXPECT_EQ(RunFull({.run = other + "/1.spool", .more = {run_}}).out, whole);
+  EXPECT_EQ(RunFull({.run = run_, .more = {other, run_ + "/0.spool", other + "/"}}).out, whole) << "each once";
+  EXPECT_EQ(RunCommand({"report", "--full", run_, other}).out, whole);
   EXPECT_EQ(RunCommand({"advise", run_, other, "--rank", "0"}).status, kSuccess);
   const std::string database = directory_ + "/all.sqlite";
   EXPECT_EQ(RunCommand({"export", run_, other, "--sqlite", database}).status, kSuccess);
-  EXPECT_EQ(RunIt({.run = database}).out, whole.substr(0, whole.size()));
+  EXPECT_EQ(RunFull({.run = database}).out, whole.substr(0, whole.size()));
 
   // Nothing of either is written over.
-  const Finished finished = RunIt({.run = run_, .more = {other}, .html = other + "/1.spool", .force = true});
+  const Finished finished = RunFull({.run = run_, .more = {other}, .html = other + "/1.spool", .force = true});
   EXPECT_EQ(finished.status, kFailed);
   EXPECT_NE(finished.err.find("would be lost"), std::string::npos) << finished.err;
   const Finished exported = RunCommand({"export", run_, other, "--chrome", other + "/1.spool", "--force"});
   EXPECT_EQ(exported.status, kFailed) << exported.out;
-  EXPECT_EQ(RunIt({.run = run_, .more = {other}}).out, whole);
+  EXPECT_EQ(RunFull({.run = run_, .more = {other}}).out, whole);
 
-  const Finished mixed = RunIt({.run = run_, .more = {database}});
+  const Finished mixed = RunFull({.run = run_, .more = {database}});
   EXPECT_EQ(mixed.status, kFailed);
   EXPECT_NE(mixed.err.find(database + ": a database, which cannot be put together"), std::string::npos) << mixed.err;
-  const Finished missing = RunIt({.run = run_, .more = {directory_ + "/none"}});
+  const Finished missing = RunFull({.run = run_, .more = {directory_ + "/none"}});
   EXPECT_NE(missing.status, kSuccess);
   EXPECT_NE(missing.err.find("/none: No such file"), std::string::npos) << missing.err;
   std::filesystem::create_directory(directory_ + "/empty");
-  const Finished empty = RunIt({.run = run_, .more = {directory_ + "/empty"}});
+  const Finished empty = RunFull({.run = run_, .more = {directory_ + "/empty"}});
   EXPECT_NE(empty.err.find("/empty: no .spool file in it"), std::string::npos) << empty.err;
 }
 

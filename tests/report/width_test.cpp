@@ -14,6 +14,7 @@
 #include "tests/support/process.h"
 #include "tools/text/columns.h"
 #include "tools/trace/report/format.h"
+#include "tools/trace/report/overview.h"
 #include "tools/trace/report/report.h"
 #include "tools/trace/report/text.h"
 
@@ -275,7 +276,7 @@ std::map<std::string, int> CountsOfFigures(const std::string& text) {
 TEST(WidthTest, NoLineIsLongerThanTheScreen) {
   for (const Report& report : Reports()) {
     for (const size_t columns : {80, 81, 97, 100, 109, 110, 132, 160}) {
-      const std::string text = FormatReport(report, columns);
+      const std::string text = FormatReport(report, {.columns = columns});
       for (const std::string& line : test::Split(text))
         EXPECT_LE(text::Columns(line), columns) << columns << "\n" << line;
       for (size_t at = 0; at < text.size();) {
@@ -289,9 +290,9 @@ TEST(WidthTest, NoLineIsLongerThanTheScreen) {
 
 TEST(WidthTest, ANarrowScreenHasEveryFigureOfAWideOne) {
   for (const Report& report : Reports()) {
-    const std::string wide = FormatReport(report, 160);
+    const std::string wide = FormatReport(report, {.columns = 160});
     for (const size_t columns : {80, 100}) {
-      const std::string narrow = FormatReport(report, columns);
+      const std::string narrow = FormatReport(report, {.columns = columns});
       std::map<std::string, int> figures = CountsOfFigures(narrow);
       for (const auto& [figure, count] : CountsOfFigures(wide)) {
         EXPECT_GE(figures[figure], count) << figure << " at " << columns << "\n" << narrow << "\n" << wide;
@@ -300,12 +301,58 @@ TEST(WidthTest, ANarrowScreenHasEveryFigureOfAWideOne) {
   }
 }
 
+// Without the sum of what has no row of its own, and how many there are of what is listed in part.
+std::map<std::string, int> CountsOfOverview(const Report& report, size_t columns) {
+  std::string text = FormatOverview(report, {.columns = columns});
+  text = std::regex_replace(text, std::regex("all else.{29}"), "");
+  return CountsOfFigures(std::regex_replace(
+      text, std::regex(", the [0-9] of [0-9,]+|[0-9]+\\s+left out|PROCESSES: [0-9]+,|the busiest of [0-9]+"), ""));
+}
+
+TEST(WidthTest, AnOverviewFitsAScreenAndHasFiguresOfTheReportAlone) {
+  for (const Report& report : Reports()) {
+    std::map<std::string, int> known = CountsOfFigures(FormatReport(report, {.columns = 160}));
+    for (const size_t columns : {80, 81, 97, 110, 160}) {
+      for (const std::string& line : test::Split(FormatOverview(report, {.columns = columns}))) {
+        EXPECT_LE(text::Columns(line), columns) << line;
+      }
+      for (const auto& [figure, count] : CountsOfOverview(report, columns)) {
+        EXPECT_GE(known[figure], 1) << figure << "\n" << FormatOverview(report, {.columns = columns});
+      }
+    }
+  }
+}
+
+TEST(WidthTest, AnOverviewIsOneScreenHoweverMuchThereIs) {
+  Report report = Rich();
+  report.unreadable.clear();
+  for (int64_t rank = 3; rank < 64; ++rank) report.processes.push_back(Process(rank));
+  for (ProcessReport& process : report.processes) {
+    process.rank = process.rank.value_or(1);
+    process.has_steps = true;
+    process.dropped_steps = process.paused_steps = 0;
+    process.dropped = process.drop_gaps = process.dropped_of_others = process.dropped_of_step_thread = 0;
+    for (int64_t device = 1; device < 8; ++device) process.devices.push_back(Device(device));
+    for (int64_t line = 1; line < 40; ++line) process.sites.push_back(SiteAt(line, {{"cudaMemcpyAsync", 9}}));
+  }
+  report.hosts = {"a", "b"};
+  const std::string text = FormatOverview(report, {.columns = 80});
+  EXPECT_NE(text.find("nothing is missing"), std::string::npos) << text;
+  EXPECT_NE(text.find("GPU 2, the busiest of 8\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("CALL SITES, the 3 of 42 with"), std::string::npos) << text;
+  EXPECT_NE(text.find("KERNELS, the 2 of 77 with"), std::string::npos) << text;
+  EXPECT_NE(text.find("PROCESSES: 64, steps of 28.7 ms (rank 0) to 30.6 ms (rank 2); below: rank 2\n"),
+            std::string::npos)
+      << text;
+  EXPECT_LE(test::Split(text).size(), 26U) << text;
+}
+
 TEST(WidthTest, AWideScreenHasLongerNames) {
   const Report report = Rich();
-  EXPECT_EQ(FormatReport(report, 80).find(std::string("   ") + kFile + ":3002 ("), std::string::npos);
-  EXPECT_NE(FormatReport(report, 160).find(std::string("   ") + kFile + ":1501 (" + kFunction + ")\n"),
+  EXPECT_EQ(FormatReport(report, {.columns = 80}).find(std::string("   ") + kFile + ":3002 ("), std::string::npos);
+  EXPECT_NE(FormatReport(report, {.columns = 160}).find(std::string("   ") + kFile + ":1501 (" + kFunction + ")\n"),
             std::string::npos)
-      << FormatReport(report, 160);
+      << FormatReport(report, {.columns = 160});
 }
 
 TEST(WidthTest, APlaceKeepsItsLine) {

@@ -109,7 +109,7 @@ def try_it(root, wheel):
     expect(r"copies? promoted|promoted", under.stderr, "the summary")
     recorded = inside.must(simulated + "cd && SLIPSTREAM_TRACER_STACKS=full ~/env/bin/slipstream run --record -- "
                                        "~/demo/examples/train_loop && ~/env/bin/slipstream report slipstream-trace-*")
-    expect(r"WALL TIME", recorded.stdout, "report")
+    expect(r"A STEP of", recorded.stdout, "report")
     facts = inside.must("cd && env/bin/slipstream export slipstream-trace-* --sqlite facts.sqlite >/dev/null && python3 -c 'import sqlite3; "
                         "print(*sqlite3.connect(\"facts.sqlite\").execute(\"SELECT * FROM SLIPSTREAM_FACTS\"), sep=chr(10))'").stdout
     # Without what glibc 2.35 brought native stacks are off, and the trace says so.

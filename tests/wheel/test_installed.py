@@ -113,7 +113,7 @@ class InAnEnvironment(WheelTest):
                       cwd=self.scratch)
         (trace,) = self.scratch.glob("slipstream-trace-*")
         page = self.scratch / "page.html"
-        self.assertIn("WALL TIME", self.succeeds(self.slipstream, "report", trace, "--html", page).stdout)
+        self.assertIn("A STEP of", self.succeeds(self.slipstream, "report", trace, "--html", page).stdout)
         self.assertIn("Plotly", page.read_text())
 
     def test_a_training_that_makes_no_cuda_call(self):

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "policy/environment.h"
 #include "policy/text.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/screen.h"
@@ -21,15 +20,10 @@ using policy::Escape;
 
 constexpr char kAdviseCommand[] = "advise";
 
-advise::Page PageOfTheScreen() {
-  return {.columns = ScreenColumns(), .color = OutputTakesColor(policy::Environment::FromProcess())};
-}
-
 std::string OfOne(const AdviseOptions& options, const TraceInput& input, const report::Report& report, size_t process) {
   const advise::Facts facts = advise::ReadFacts(input.database.get(), report, process);
   const advise::Findings findings = advise::Advise(facts);
-  return options.json ? FindingsJson(facts, findings, input.partial())
-                      : FormatFindings(facts, findings, PageOfTheScreen());
+  return options.json ? FindingsJson(facts, findings, input.partial()) : FormatFindings(facts, findings, OutputPage());
 }
 
 // The facts of one rank after another: there may be many.
@@ -45,7 +39,7 @@ std::string OfRanks(const AdviseOptions& options, const TraceInput& input, const
     advice.Add(facts, advise::Advise(facts));
   }
   const advise::RanksFindings findings = advice.Finish();
-  return options.json ? RanksJson(report, findings, input.partial()) : FormatRanks(report, findings, PageOfTheScreen());
+  return options.json ? RanksJson(report, findings, input.partial()) : FormatRanks(report, findings, OutputPage());
 }
 
 }  // namespace

@@ -320,6 +320,7 @@ void AddReport(CommandLine* line) {
                                "report is there, and lacks what could not be read. docs/report.md has every\n"
                                "figure's meaning.");
   AddRuns(command.app, options, kRunHelp);
+  command.app->add_flag("--full", options->full, "Print every figure, not only what fits on one screen");
   command.app->add_option("--html", options->html, "Write a page with plots, to be read without a network")
       ->type_name("FILE");
   command.app->add_flag("--force", options->force, kForceHelp);

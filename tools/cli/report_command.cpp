@@ -15,10 +15,12 @@
 #include "tools/cli/screen.h"
 #include "tools/cli/trace_build.h"
 #include "tools/text/columns.h"
+#include "tools/text/shell.h"
 #include "tools/trace/check/counter_check.h"
 #include "tools/trace/db/new_file.h"
 #include "tools/trace/report/html.h"
 #include "tools/trace/report/json.h"
+#include "tools/trace/report/overview.h"
 #include "tools/trace/report/plotly.h"
 #include "tools/trace/report/report.h"
 #include "tools/trace/report/text.h"
@@ -87,6 +89,25 @@ std::string Wrapped(const std::string& lines, size_t columns) {
   return text;
 }
 
+// What a reader of the overview wants next, to be pasted. A line that would break names no run.
+std::string WhatNext(const ReportCommandOptions& options, const report::Report& report, size_t columns) {
+  const std::string more = "more: --full";
+  if (!report.has_own_tables) return more + "\n";
+  std::vector<std::string> words = {"slipstream", "advise", options.run};
+  words.insert(words.end(), options.more.begin(), options.more.end());
+  const std::string next = more + "; next: " + text::InShell(words);
+  return text::Columns(next) <= columns ? next + "\n" : more + "; next: slipstream advise, of the same run\n";
+}
+
+std::string Screen(const ReportCommandOptions& options, const report::Report& report, const std::string& warnings) {
+  const text::Page page = OutputPage();
+  std::string text = options.full ? report::FormatReport(report, page) : report::FormatOverview(report, page);
+  text += Wrapped(warnings, page.columns);
+  if (!options.full) text += WhatNext(options, report, page.columns);
+  if (options.html) text += "page: " + Escape(*options.html) + "\n";
+  return text;
+}
+
 }  // namespace
 
 int Report(const ReportCommandOptions& options, const std::string& version) {
@@ -117,14 +138,9 @@ int Report(const ReportCommandOptions& options, const std::string& version) {
   };
   const int status = AnswerFromTrace({kReportCommand, options.run, version, options.more, options.input}, ask, answer);
   if (status == kFailed) return status;
-  std::string text =
-      options.json ? report::ReportJson(report, status == kPartial) : report::FormatReport(report, ScreenColumns());
-  if (options.json) {
-    std::fputs(warnings.c_str(), stderr);
-  } else {
-    text += Wrapped(warnings, ScreenColumns());
-  }
-  if (options.html && !options.json) text += "page: " + Escape(*options.html) + "\n";
+  if (options.json) std::fputs(warnings.c_str(), stderr);
+  const std::string text =
+      options.json ? report::ReportJson(report, status == kPartial) : Screen(options, report, warnings);
   const int printed = Print(kReportCommand, text);
   return printed != kSuccess ? printed : status;
 }

@@ -20,6 +20,7 @@ struct ReportCommandOptions {
   std::vector<std::string> more = {};    // parts of the run that lie elsewhere
   std::optional<std::string> html = {};  // file for the page
   bool force = false;                    // replace a file that is there
+  bool full = false;                     // every figure, not the one screen of them
   bool json = false;
   TraceInputOptions input = {};
 };

@@ -20,6 +20,10 @@ bool OutputTakesColor(const policy::Environment& environment) {
   return environment.Get("NO_COLOR").value_or("").empty() && environment.Get("TERM") != "dumb";
 }
 
+text::Page OutputPage() {
+  return {.columns = ScreenColumns(), .color = OutputTakesColor(policy::Environment::FromProcess())};
+}
+
 bool ErrorsTakeEscapes() {
   const char* const kind = policy::EnvironmentValue("TERM");
   return isatty(STDERR_FILENO) != 0 && (kind == nullptr || std::string_view(kind) != "dumb");

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "policy/environment.h"
+#include "tools/text/page.h"
 
 namespace slipstream::cli {
 
@@ -14,6 +15,9 @@ size_t ScreenColumns();
 
 // Whether standard output is a terminal that shows colors, and NO_COLOR and TERM=dumb do not forbid them.
 bool OutputTakesColor(const policy::Environment& environment);
+
+// Standard output, as wide as the screen and in color where it takes that.
+text::Page OutputPage();
 
 // Whether standard error is a terminal on which a line can be written over: not with TERM=dumb.
 bool ErrorsTakeEscapes();

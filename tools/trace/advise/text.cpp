@@ -18,6 +18,9 @@ namespace {
 
 using policy::Escape;
 using report::ProcessReport;
+using text::Bold;
+using text::Code;
+using text::Page;
 using text::Wrapped;
 
 constexpr size_t kTitle = 80;
@@ -28,20 +31,6 @@ std::string Title(const ProcessReport& process, size_t columns) {
   constexpr std::string_view kFront = "slipstream advise: ";
   return std::string(kFront) + text::Cut(name, std::min(kTitle, columns - kFront.size())) + "\n";
 }
-
-// Each line by itself: a pager shows some of them.
-std::string InColor(std::string_view color, const std::string& lines, const Page& page) {
-  if (!page.color) return lines;
-  std::string text;
-  for (size_t at = 0; at < lines.size();) {
-    const size_t end = std::min(lines.find('\n', at), lines.size() - 1);
-    text += std::string(color) + lines.substr(at, end - at) + "\x1b[0m\n";
-    at = end + 1;
-  }
-  return text;
-}
-std::string Bold(const std::string& lines, const Page& page) { return InColor("\x1b[1m", lines, page); }
-std::string Code(const std::string& lines, const Page& page) { return InColor("\x1b[36m", lines, page); }
 
 std::string LabelOf(const Place& place, size_t columns) {
   report::SiteReport site;
@@ -185,6 +174,47 @@ std::string FindingText(size_t number, const Rule& rule, const Advice& advice, c
   return text + Wrapped(advice.change, columns, 4, 4) + Code(Snippet(advice.snippet, columns), page);
 }
 
+// A list of the findings, a line each: what follows of one may fill a screen.
+class FindingsList {
+ public:
+  FindingsList(bool has_steps, const Page& page) : has_steps_(has_steps), page_(page) {}
+
+  // `whole`: the time that shares are of.
+  void Add(const Rule& rule, const Advice& advice, int64_t whole) {
+    const std::string number = text::PadLeft(std::to_string(++count_), 2) + ". ";
+    std::string line = number + text::PadRight(text::Cut(rule.name, kRule), kRule);
+    const bool any = advice.cost && static_cast<double>(*advice.cost) >= kNothing * static_cast<double>(whole);
+    line += text::PadLeft(any ? report::Time(*advice.cost) : advice.cost ? "-" : "not known", kTime);
+    line += text::PadLeft(any ? report::Percent(static_cast<double>(*advice.cost), static_cast<double>(whole)) : "",
+                          kShare);
+    if (!advice.places.empty()) {
+      line += std::string(kBetween, ' ') + LabelOf(advice.places.front(), page_.columns - kPlace);
+    }
+    text_ += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  // Empty where the only finding says it all.
+  std::string Text() const {
+    if (count_ < 2) return "";
+    const std::string head = text::PadRight("FINDINGS", kNumber + kRule) +
+                             text::PadLeft(has_steps_ ? "gain a step" : "gain", kTime) +
+                             text::PadLeft("share", kShare) + std::string(kBetween, ' ') + "where first\n";
+    return "\n" + Bold(head, page_) + text_;
+  }
+
+ private:
+  static constexpr size_t kNumber = 4;
+  static constexpr size_t kRule = 24;
+  static constexpr size_t kTime = 12;
+  static constexpr size_t kShare = 8;
+  static constexpr size_t kBetween = 2;
+  static constexpr size_t kPlace = kNumber + kRule + kTime + kShare + kBetween;
+
+  bool has_steps_;
+  Page page_;
+  std::string text_;
+  size_t count_ = 0;
+};
+
 // What several lack is said once.
 class CannotBeTold {
  public:
@@ -292,6 +322,11 @@ std::string FormatFindings(const Facts& facts, const Findings& findings, const P
   std::string text = Title(process, columns) + Caution(MissingOf(facts), page) + Wrapped(about, columns, 2, 4);
   text += Wrapped(OnTheVerdict(facts, findings), columns, 2, 4);
   if (findings.advice.empty()) text += NothingToChange(rules, findings.abstained.size(), columns);
+  FindingsList list(process.has_steps, page);
+  for (const RuleVerdict& found : findings.advice) {
+    list.Add(*found.rule, found.verdict.advice, UnrecordedStep(facts));
+  }
+  text += list.Text();
   size_t number = 0;
   for (const RuleVerdict& found : findings.advice) {
     text += FindingText(++number, *found.rule, found.verdict.advice, process, UnrecordedStep(facts), 1, "", page);
@@ -318,6 +353,9 @@ std::string FormatRanks(const report::Report& report, const RanksFindings& findi
     if (who.empty() || who.back() != one.rule) who.push_back(one.rule);
   }
   if (findings.advice.empty()) text += NothingToChange(rules, who.size(), columns);
+  FindingsList list(/*has_steps=*/true, page);
+  for (const RankFinding& found : findings.advice) list.Add(*found.rule, found.advice, findings.ranks[found.rank].step);
+  text += list.Text();
   size_t number = 0;
   for (const RankFinding& found : findings.advice) {
     const RankRow& row = findings.ranks[found.rank];

@@ -8,19 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "tools/text/columns.h"
+#include "tools/text/page.h"
 #include "tools/trace/advise/advice.h"
 #include "tools/trace/advise/ranks.h"
 
 namespace slipstream::advise {
 
 inline constexpr char kAdviseSchema[] = "slipstream-advise-1";
-
-// What the text is to be shown on.
-struct Page {
-  size_t columns = text::kLeastColumns;
-  bool color = false;
-};
 
 // What is missing of the processes that the findings are of, and of the run: a sentence each. Empty: nothing.
 std::vector<std::string> MissingOf(const Facts& facts);
@@ -32,11 +26,11 @@ std::optional<double> GpuTimeOf(const report::ProcessReport& process, const Advi
 
 // What is missing stands in front of all findings. No line is longer than the page. What is cut is whole in the JSON; a
 // place keeps its line.
-std::string FormatFindings(const Facts& facts, const Findings& findings, const Page& page = {});
+std::string FormatFindings(const Facts& facts, const Findings& findings, const text::Page& page = {});
 // `partial`: of what could be read of a damaged run; it is so too where MissingOf says something.
 std::string FindingsJson(const Facts& facts, const Findings& findings, bool partial = false);
 // Of several ranks: a table of them in front.
-std::string FormatRanks(const report::Report& report, const RanksFindings& findings, const Page& page = {});
+std::string FormatRanks(const report::Report& report, const RanksFindings& findings, const text::Page& page = {});
 std::string RanksJson(const report::Report& report, const RanksFindings& findings, bool partial = false);
 // `advise --list`.
 std::string FormatRules(size_t columns = text::kLeastColumns);

@@ -36,23 +36,6 @@ constexpr size_t kRanksShown = 16;
 constexpr size_t kHoldersShown = 8;
 constexpr size_t kHeldSumsShown = 4;
 
-std::string Run(const Report& report, size_t columns) {
-  std::string text = "slipstream report";
-  const ProcessReport* const shown = report.processes.empty() ? nullptr : &report.processes[report.shown];
-  if (shown != nullptr) {
-    text += ": " + Cut(Escape(shown->command.empty() ? NameOf(*shown) : shown->command), columns - text.size() - 2);
-  }
-  std::string about = "  " + Counted(report.processes.size(), "process", "processes");
-  if (!report.hosts.empty()) {
-    about += report.hosts.size() == 1 ? " on " + text::CutMiddle(Escape(report.hosts.front()), 40)
-                                      : " on " + Counted(report.hosts.size(), "host", "hosts");
-  }
-  const std::string wall = WallTime(report.start_unix_ns);
-  if (!wall.empty()) about += ", from " + wall;
-  about += " for " + Time(report.last - report.first) + ", " + Counted(report.calls, "CUDA call", "CUDA calls");
-  return text + "\n" + Wrapped(columns, about) + MissingText(report, columns);
-}
-
 // The columns of the table of steps: all of it is as wide as the screen.
 struct StepColumns {
   explicit StepColumns(size_t columns)
@@ -555,14 +538,34 @@ std::string HeldMemory(const ProcessReport& process, size_t columns) {
 
 }  // namespace
 
-std::string FormatReport(const Report& report, size_t columns) {
-  const std::string text = VerdictText(report, columns) + Run(report, columns);
+std::string RunText(const Report& report, size_t columns) {
+  std::string text = "slipstream report";
+  const ProcessReport* const shown = report.processes.empty() ? nullptr : &report.processes[report.shown];
+  if (shown != nullptr) {
+    text += ": " + Cut(Escape(shown->command.empty() ? NameOf(*shown) : shown->command), columns - text.size() - 2);
+  }
+  std::string about = "  " + Counted(report.processes.size(), "process", "processes");
+  if (!report.hosts.empty()) {
+    about += report.hosts.size() == 1 ? " on " + text::CutMiddle(Escape(report.hosts.front()), 40)
+                                      : " on " + Counted(report.hosts.size(), "host", "hosts");
+  }
+  const std::string wall = WallTime(report.start_unix_ns);
+  if (!wall.empty()) about += ", from " + wall;
+  about += " for " + Time(report.last - report.first) + ", " + Counted(report.calls, "CUDA call", "CUDA calls");
+  return text + "\n" + Wrapped(columns, about) + MissingText(report, columns);
+}
+
+std::string FormatReport(const Report& report, const text::Page& page) {
+  const size_t columns = page.columns;
+  const std::string text = VerdictText(report, columns) + RunText(report, columns);
   if (report.processes.empty()) return text + "  there are no processes in it\n";
   const ProcessReport& shown = report.processes[report.shown];
-  return text + Ranks(report, columns) + WallText(shown, columns) + Steps(shown, columns) +
-         DevicesText(report, shown, columns) + Sites(shown, columns) + RangesText(shown, columns) +
-         Decisions(shown, columns) + GainsText(shown, columns) + Memory(shown, columns) + HeldMemory(shown, columns) +
-         NotSeenText(report, shown, columns);
+  return text::BoldHeadings(text + Ranks(report, columns) + WallText(shown, columns) + Steps(shown, columns) +
+                                DevicesText(report, shown, columns) + Sites(shown, columns) +
+                                RangesText(shown, columns) + Decisions(shown, columns) + GainsText(shown, columns) +
+                                Memory(shown, columns) + HeldMemory(shown, columns) +
+                                NotSeenText(report, shown, columns),
+                            page);
 }
 
 }  // namespace slipstream::report
