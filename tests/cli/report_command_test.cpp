@@ -184,7 +184,15 @@ TEST_F(ReportCommandTest, APage) {
   const Finished finished = RunIt({.run = run_, .html = page_});
   EXPECT_EQ(finished.status, kSuccess) << finished.err;
   EXPECT_TRUE(finished.out.ends_with("page: " + page_ + "\n")) << finished.out;
-  EXPECT_TRUE(Slurp(page_).starts_with("<!DOCTYPE html>"));
+  const std::string page = Slurp(page_);
+  EXPECT_TRUE(page.starts_with("<!DOCTYPE html>"));
+  const nlohmann::json advice = nlohmann::json::parse(RunCommand({"advise", "--json", run_}).out)["advice"];
+  ASSERT_FALSE(advice.empty());
+  for (const nlohmann::json& finding : advice) {
+    const std::string rule = finding["rule"];
+    EXPECT_NE(page.find("<h3>" + rule + ": "), std::string::npos) << rule;
+    EXPECT_NE(page.find("<code>slipstream help " + rule + "</code>"), std::string::npos) << rule;
+  }
   struct stat facts {};
   ASSERT_EQ(stat(page_.c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 07777, 0600U);

@@ -20,6 +20,8 @@
 #include "tools/trace/report/json.h"
 #include "tools/trace/report/plotly.h"
 #include "tools/trace/report/text.h"
+#include "tools/trace/report/verdict.h"
+#include "tools/trace/report/verdict_text.h"
 #include "tracer/spool/block_record.h"
 
 namespace slipstream::report {
@@ -364,6 +366,41 @@ void ExpectWellFormed(const std::string& html) {
     }
   }
   EXPECT_TRUE(open.empty());
+}
+
+TEST_F(OutputTest, ThePageBeginsWithTheVerdictAndEndsWithTheText) {
+  Everything();
+  const PageFinding finding = {.head = "a-rule: about <1 ms>",
+                               .rule = "a-rule",
+                               .whose = "rank 0 only",
+                               .found = "Found & seen.",
+                               .evidence = {"evidence one", "</ul><script>alert(1)</script>"},
+                               .places = {"train.py:42 (train)"},
+                               .change = "Change it.",
+                               .snippet = "x = 1\ny = '2'"};
+  const std::string html = ReportHtml(report_, "js", {finding});
+  const std::string markup = WithoutScripts(html);
+  ExpectWellFormed(markup);
+  const std::optional<Verdict> verdict = VerdictOf(report_);
+  ASSERT_TRUE(verdict);
+  // One after the other, each once.
+  size_t at = 0;
+  for (const std::string& part :
+       {"<h1>" + HtmlText(VerdictSentence(report_, *verdict)) + "</h1>",
+        std::string("<p class=\"run\">slipstream report: train.py</p>"), std::string("nothing is missing</p>"),
+        std::string("aria-label=\"whole time\""), std::string("<h2>What to change</h2>"),
+        std::string("<h3>a-rule: about &lt;1 ms&gt;</h3>\n<p>rank 0 only</p>\n<p>Found &amp; seen.</p>"),
+        std::string("<li>evidence one</li>\n<li>&lt;/ul&gt;"),
+        std::string("<li>at <code>train.py:42 (train)</code></li>"),
+        std::string("<p>Change it.</p>\n<pre>x = 1\ny = &#39;2&#39;\n</pre>"),
+        std::string("<code>slipstream help a-rule</code>"), std::string("<details>"), HtmlText("STEPS of "),
+        std::string("</details>")}) {
+    const size_t found = markup.find(part, at);
+    ASSERT_NE(found, std::string::npos) << part << "\n" << markup.substr(at, 2000);
+    at = found + part.size();
+    EXPECT_EQ(markup.find(part, at), std::string::npos) << part;
+  }
+  EXPECT_EQ(ReportHtml(report_, "js").find("What to change"), std::string::npos);
 }
 
 TEST_F(OutputTest, ThePageHasTheScreenAndItsPlots) {

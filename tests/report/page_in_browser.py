@@ -3,7 +3,7 @@
 
     page_in_browser.py SLIPSTREAM SAMPLE_RUN SAMPLE_PAGE
 
-That of a recorded run, and pages of SAMPLE_PAGE with one step and many, one device and eight, light and dark: no label lies on another one
+That of a recorded run, and pages of SAMPLE_PAGE with one step and many, one device and eight, light and dark, on a screen and a phone: no label lies on another one
 or is cut off, texts stand out from what is behind them, no text of the trace is markup, nothing is asked for, and flame graphs can be zoomed,
 searched and ordered.
 
@@ -12,6 +12,7 @@ this.
 """
 
 import html
+import itertools
 import os
 import pathlib
 import re
@@ -47,7 +48,7 @@ const isSeen = (element) => {
   return box.width > 0 && box.height > 0 && getComputedStyle(element).opacity !== "0" && element.textContent.trim() !== "";
 };
 let texts = 0;
-for (const element of document.querySelectorAll("h1, h2, p, pre, label, svg text")) {
+for (const element of document.querySelectorAll("h1, h2, h3, p, li, code, summary, pre, label, svg text")) {
   if (!isSeen(element)) continue;
   const style = getComputedStyle(element);
   const color = element.closest("svg") ? style.fill : style.color;
@@ -77,7 +78,7 @@ if (document.documentElement.scrollWidth > innerWidth) lines.push(`${document.do
 if (document.querySelector("img, a[href], .plot b")) lines.push("a text of the trace became markup");
 for (const { name } of performance.getEntriesByType("resource")) lines.push("asked for: " + name.slice(0, 100));
 const buttons = [...document.querySelectorAll(".modebar-btn")].map((button) => button.dataset.title);
-if (buttons.length === 0 || buttons.some((title) => /cloud|upload|share/i.test(title))) lines.push("buttons: " + buttons);
+if (buttons.length === 0 && innerWidth > 600 || buttons.some((title) => /cloud|upload|share/i.test(title))) lines.push("buttons: " + buttons);
 """
 # With the frames of sample_page_main.cpp. Awaited by what stands around it.
 USE = """
@@ -119,11 +120,19 @@ for (const name of ["host time by stack", "device time by stack"]) {
 }
 """
 END = """
-const report = document.createElement("pre");
-report.id = "look";
-report.textContent = lines.join("\\n");
-document.body.append(report);
+parent.postMessage(lines.join("\\n"), "*");
 """
+# A page as wide as a phone's or a screen's: a browser's window has a least width.
+FRAME = """<!DOCTYPE html><html><body style="margin: 0"><script>
+addEventListener("message", ({ data }) => {
+  const report = document.createElement("pre");
+  report.id = "look";
+  report.textContent = data;
+  document.body.append(report);
+});
+</script><iframe src="%s" style="border: 0; width: %dpx; height: 2400px"></iframe></body></html>
+"""
+WIDTHS = (1280, 390)
 
 
 def problems_of(page, browser, folder, use):
@@ -133,29 +142,33 @@ def problems_of(page, browser, folder, use):
     markup = re.sub(r"<script.*?</script>", "", page.read_text(), flags=re.DOTALL)
     xml.etree.ElementTree.fromstring(markup)
     watched = folder / "watched.html"
-    script = f"setTimeout(async () => {{{LOOK}{USE if use else ''}{END}}}, 500)"
+    # Short frames have no name on a phone.
+    script = f"setTimeout(async () => {{{LOOK}if (innerWidth > 600) {{{USE if use else ''}}}{END}}}, 500)"
     watched.write_text(page.read_text().replace("</body></html>", f"<script>{script}</script></body></html>"))
-    for scheme, number in SCHEMES.items():
+    for (scheme, number), width in itertools.product(SCHEMES.items(), WIDTHS):
+        about = f"{page.name}, {scheme}, {width} px"
+        frame = folder / "frame.html"
+        frame.write_text(FRAME % (watched.name, width))
         done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile",
                                f"--blink-settings=preferredColorScheme={number}", "--window-size=1280,2400",
-                               "--enable-logging=stderr", "--virtual-time-budget=20000", "--dump-dom", watched.as_uri()],
+                               "--enable-logging=stderr", "--virtual-time-budget=20000", "--dump-dom", frame.as_uri()],
                               capture_output=True, text=True, timeout=120)
         # What it could not read, or was kept from loading by the page's own policy.
-        problems += [f"{page.name}, {scheme}: {line}" for line in re.findall(r".*CONSOLE.*", done.stderr)]
+        problems += [f"{about}: {line}" for line in re.findall(r".*CONSOLE.*", done.stderr)]
         look = re.search(r'<pre id="look">(.*?)</pre>', done.stdout, re.DOTALL)
         if look is None:
-            problems.append(f"{page.name}, {scheme}: nothing was looked at (exit status {done.returncode}):\n{done.stderr[-2000:]}")
+            problems.append(f"{about}: nothing was looked at (exit status {done.returncode}):\n{done.stderr[-2000:]}")
             continue
         lines = html.unescape(look.group(1)).split("\n")
         if lines.pop(0) != f"background {scheme}":
-            problems.append(f"{page.name} is not {scheme}")
-        problems += [f"{page.name}, {scheme}: {line}" for line in lines]
-        for plot in PLOTS:
-            # The sample run has no records of devices.
-            if not use and plot == "device time by stack":
-                continue
-            if f'aria-label="{plot}"' not in done.stdout:
-                problems.append(f"{page.name} has no plot {plot!r}")
+            problems.append(f"{about}: it is not {scheme}")
+        problems += [f"{about}: {line}" for line in lines]
+    for plot in PLOTS:
+        # The sample run has no records of devices.
+        if not use and plot == "device time by stack":
+            continue
+        if f'aria-label="{plot}"' not in markup:
+            problems.append(f"{page.name} has no plot {plot!r}")
     return problems
 
 

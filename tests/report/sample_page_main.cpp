@@ -151,7 +151,18 @@ int Write(const std::string& file, size_t steps, size_t devices) {
   report.flames.host = Flame(2);
   report.flames.devices = Flame(30);
   std::ofstream out(file);
-  out << ReportHtml(report, PlotlyJs());
+  const PageFinding finding = {
+      .head = "loader-wait: about 12.3 ms per step (29.5 %), confidence high",
+      .rule = "loader-wait",
+      .whose = "rank 0 only",
+      .found = "A sentence that goes on for so long that no phone has it on one line, with <b>markup</b> & more.",
+      .evidence = {"12.3 ms of a step (29.5 %) pass outside CUDA calls right before the upload", std::string(300, 'x')},
+      .places = {"/data/" + std::string(200, 'd') + "/train.py:42 (train)"},
+      .change = "Let worker processes make the batches while the device computes.",
+      .snippet =
+          "DataLoader(..., num_workers=8, persistent_workers=True, prefetch_factor=4, pin_memory=True, "
+          "drop_last=True)"};
+  out << ReportHtml(report, PlotlyJs(), {finding, finding});
   return out.good() ? 0 : 1;
 }
 

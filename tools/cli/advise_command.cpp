@@ -9,6 +9,7 @@
 #include "tools/cli/screen.h"
 #include "tools/cli/trace_build.h"
 #include "tools/trace/advise/advice.h"
+#include "tools/trace/advise/page.h"
 #include "tools/trace/advise/ranks.h"
 #include "tools/trace/advise/text.h"
 #include "tools/trace/report/report.h"
@@ -26,23 +27,40 @@ std::string OfOne(const AdviseOptions& options, const TraceInput& input, const r
   return options.json ? FindingsJson(facts, findings, input.partial()) : FormatFindings(facts, findings, OutputPage());
 }
 
-// The facts of one rank after another: there may be many.
-std::string OfRanks(const AdviseOptions& options, const TraceInput& input, const report::Report& report,
-                    const std::vector<size_t>& ranks) {
-  ProgressLine line(kAdviseCommand);
+// The facts of one rank after another: there may be many. Nothing: the database could not be read to its end.
+std::optional<advise::RanksFindings> FindOfRanks(const char* command, const TraceInput& input,
+                                                 const report::Report& report, const std::vector<size_t>& ranks) {
+  ProgressLine line(command);
   advise::RanksAdvice advice(report);
   for (size_t i = 0; i < ranks.size(); ++i) {
-    const size_t process = ranks[i];
     line.Show("process " + std::to_string(i + 1) + " of " + std::to_string(ranks.size()), i, ranks.size());
-    const advise::Facts facts = advise::ReadFacts(input.database.get(), report, process);
-    if (!input.database->ok()) return "";
+    const advise::Facts facts = advise::ReadFacts(input.database.get(), report, ranks[i]);
+    if (!input.database->ok()) return std::nullopt;
     advice.Add(facts, advise::Advise(facts));
   }
-  const advise::RanksFindings findings = advice.Finish();
-  return options.json ? RanksJson(report, findings, input.partial()) : FormatRanks(report, findings, OutputPage());
+  return advice.Finish();
+}
+
+std::string OfRanks(const AdviseOptions& options, const TraceInput& input, const report::Report& report,
+                    const std::vector<size_t>& ranks) {
+  const std::optional<advise::RanksFindings> findings = FindOfRanks(kAdviseCommand, input, report, ranks);
+  if (!findings) return "";
+  return options.json ? RanksJson(report, *findings, input.partial()) : FormatRanks(report, *findings, OutputPage());
 }
 
 }  // namespace
+
+std::vector<report::PageFinding> FindingsForPage(const char* command, const TraceInput& input,
+                                                 const report::Report& report) {
+  const std::optional<size_t> process = report::ProcessOf(report, std::nullopt);
+  if (!process || !report.has_own_tables || !input.database->ok()) return {};
+  if (const std::vector<size_t> ranks = advise::RanksOf(report); ranks.size() > 1) {
+    const std::optional<advise::RanksFindings> findings = FindOfRanks(command, input, report, ranks);
+    return findings ? advise::FindingsOfPage(report, *findings) : std::vector<report::PageFinding>();
+  }
+  const advise::Facts facts = advise::ReadFacts(input.database.get(), report, *process);
+  return advise::FindingsOfPage(facts, advise::Advise(facts));
+}
 
 int Advise(const AdviseOptions& options, const std::string& version) {
   if (options.list)

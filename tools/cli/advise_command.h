@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "tools/cli/trace_input.h"
+#include "tools/trace/report/html.h"
+#include "tools/trace/report/report.h"
 
 namespace slipstream::cli {
 
@@ -24,6 +26,11 @@ struct AdviseOptions {
   bool json = false;
   TraceInputOptions input = {};
 };
+
+// What it finds, for the page of a report of the same run; nothing where the database is not slipstream's. `command`:
+// whose progress is shown. Check input.database->ok() afterwards.
+std::vector<report::PageFinding> FindingsForPage(const char* command, const TraceInput& input,
+                                                 const report::Report& report);
 
 int Advise(const AdviseOptions& options, const std::string& version);
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "policy/text.h"
+#include "tools/cli/advise_command.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/screen.h"
 #include "tools/cli/trace_build.h"
@@ -67,10 +68,11 @@ int Write(const std::string& path, const std::string& text) {
   return error;
 }
 
-bool WritePage(const ReportCommandOptions& options, const report::Report& report) {
+bool WritePage(const ReportCommandOptions& options, const report::Report& report,
+               const std::vector<report::PageFinding>& findings) {
   trace_db::NewFile file(*options.html);
   int error = file.Create();
-  if (error == 0) error = Write(file.path(), report::ReportHtml(report, report::PlotlyJs()));
+  if (error == 0) error = Write(file.path(), report::ReportHtml(report, report::PlotlyJs(), findings));
   if (error == 0) error = file.Publish(options.force);
   if (error == 0) return true;
   Complain(kReportCommand, Escape(*options.html) + ": cannot be made: " + std::strerror(error) +
@@ -118,10 +120,15 @@ int Report(const ReportCommandOptions& options, const std::string& version) {
     }
   }
   report::Report report;
+  std::vector<report::PageFinding> findings;
   std::string warnings;  // where the records of a process are fewer or more than it counted
   const auto ask = [&](const TraceInput& input) {
-    ProgressLine line(kReportCommand);
-    report = report::MakeReport(input.database.get(), {.timeline = options.html.has_value(), .progress = line.Calls()});
+    {
+      ProgressLine line(kReportCommand);
+      report =
+          report::MakeReport(input.database.get(), {.timeline = options.html.has_value(), .progress = line.Calls()});
+    }
+    if (options.html) findings = FindingsForPage(kReportCommand, input, report);
   };
   const auto answer = [&](const TraceInput& input) -> int {
     for (const auto& spool : input.built.unreadable) report.unreadable.push_back(spool.why);
@@ -131,7 +138,7 @@ int Report(const ReportCommandOptions& options, const std::string& version) {
                                    "`slipstream export --sqlite` or Nsight Systems made.");
       return kFailed;
     }
-    if (options.html && !WritePage(options, report)) return kFailed;
+    if (options.html && !WritePage(options, report, findings)) return kFailed;
     warnings = trace_check::FormatCounterWarnings(input.database.get());
     if (!input.database->ok()) warnings.clear();
     return input.partial() ? kPartial : kSuccess;

@@ -32,15 +32,6 @@ std::string Title(const ProcessReport& process, size_t columns) {
   return std::string(kFront) + text::Cut(name, std::min(kTitle, columns - kFront.size())) + "\n";
 }
 
-std::string LabelOf(const Place& place, size_t columns) {
-  report::SiteReport site;
-  site.known = true;
-  site.file = place.file;
-  site.line = place.line;
-  site.function = place.function;
-  return report::SiteLabel(site, columns);
-}
-
 // Where a line of code has no room, its comment stands above it: one that goes on in the next line would be code.
 std::string Snippet(const std::string& snippet, size_t columns) {
   constexpr size_t kIndent = 8;
@@ -160,15 +151,14 @@ std::string FindingText(size_t number, const Rule& rule, const Advice& advice, c
                         int64_t whole, size_t ranks, const std::string& whose, const Page& page) {
   constexpr std::string_view kAt = "      at ";
   const size_t columns = page.columns;
-  const std::string title = text::PadLeft(std::to_string(number), 2) + ". " + rule.name + ": " +
-                            Cost(process, whole, advice) + OfTheRun(process, advice, ranks) + ", confidence " +
-                            NameOf(advice.confidence);
+  const std::string title =
+      text::PadLeft(std::to_string(number), 2) + ". " + FindingHead(rule, advice, process, whole, ranks);
   std::string text = "\n" + Bold(Wrapped(title, columns, 0, 4), page);
   if (!whose.empty()) text += Wrapped(whose, columns, 4, 6);
   text += Wrapped(advice.finding, columns, 4, 4);
   for (const std::string& line : advice.evidence) text += Wrapped(Escape(line), columns, 6, 8);
   for (const Place& place : advice.places) {
-    text += std::string(kAt) + LabelOf(place, columns - kAt.size()) + "\n";
+    text += std::string(kAt) + PlaceText(place, columns - kAt.size()) + "\n";
   }
   if (!advice.cost) text += Wrapped("not known: " + advice.why_unknown, columns, 6, 8);
   return text + Wrapped(advice.change, columns, 4, 4) + Code(Snippet(advice.snippet, columns), page);
@@ -188,7 +178,7 @@ class FindingsList {
     line += text::PadLeft(any ? report::Percent(static_cast<double>(*advice.cost), static_cast<double>(whole)) : "",
                           kShare);
     if (!advice.places.empty()) {
-      line += std::string(kBetween, ' ') + LabelOf(advice.places.front(), page_.columns - kPlace);
+      line += std::string(kBetween, ' ') + PlaceText(advice.places.front(), page_.columns - kPlace);
     }
     text_ += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
@@ -291,6 +281,29 @@ std::optional<double> GpuTimeOf(const ProcessReport& process, const Advice& advi
   return static_cast<double>(*advice.cost) * steps * devices;
 }
 
+std::string FindingHead(const Rule& rule, const Advice& advice, const ProcessReport& process, int64_t whole,
+                        size_t ranks) {
+  return std::string(rule.name) + ": " + Cost(process, whole, advice) + OfTheRun(process, advice, ranks) +
+         ", confidence " + NameOf(advice.confidence);
+}
+
+std::string PlaceText(const Place& place, size_t columns) {
+  report::SiteReport site;
+  site.known = true;
+  site.file = place.file;
+  site.line = place.line;
+  site.function = place.function;
+  return report::SiteLabel(site, columns);
+}
+
+std::string WhoseText(const report::Report& report, const RanksFindings& findings, const RankFinding& found) {
+  if (IsOfTheRun(*found.rule)) return "";
+  const std::string whose = RankNames(report, findings, found.ranks);
+  if (found.ranks.size() == 1) return whose + " only";
+  return whose + "; what follows is of " + report::ShortName(report.processes[findings.ranks[found.rank].process]) +
+         ", where it counts most";
+}
+
 std::vector<std::string> MissingOf(const Facts& facts) {
   std::vector<std::string> missing;
   AddMissing(*facts.process, &missing);
@@ -360,10 +373,7 @@ std::string FormatRanks(const report::Report& report, const RanksFindings& findi
   for (const RankFinding& found : findings.advice) {
     const RankRow& row = findings.ranks[found.rank];
     const ProcessReport& most = report.processes[row.process];
-    std::string whose = RankNames(report, findings, found.ranks);
-    whose += found.ranks.size() == 1 ? " only"
-                                     : "; what follows is of " + report::ShortName(most) + ", where it counts most";
-    if (IsOfTheRun(*found.rule)) whose.clear();
+    const std::string whose = WhoseText(report, findings, found);
     text += FindingText(++number, *found.rule, found.advice, most, row.step, found.ranks.size(), whose, page);
   }
   return text + untold.Text(page) + NothingText(findings.nothing, columns);

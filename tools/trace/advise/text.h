@@ -24,6 +24,15 @@ std::vector<std::string> MissingOf(const report::Report& report, const RanksFind
 // process used, and one where that was not recorded. Nothing: the gain is not known.
 std::optional<double> GpuTimeOf(const report::ProcessReport& process, const Advice& advice, size_t ranks = 1);
 
+// "loader-wait: about 1.20 ms per step (12.0 %), confidence high". `whole`: the time that shares are of. `ranks`: how
+// many it is of.
+std::string FindingHead(const Rule& rule, const Advice& advice, const report::ProcessReport& process, int64_t whole,
+                        size_t ranks);
+// "train.py:42 (step)", of at most `columns`; the line stays.
+std::string PlaceText(const Place& place, size_t columns);
+// Which ranks a finding is of; empty: it is of the whole run.
+std::string WhoseText(const report::Report& report, const RanksFindings& findings, const RankFinding& found);
+
 // What is missing stands in front of all findings. No line is longer than the page. What is cut is whole in the JSON; a
 // place keeps its line.
 std::string FormatFindings(const Facts& facts, const Findings& findings, const text::Page& page = {});

@@ -16,6 +16,8 @@
 #include "tools/trace/report/page_text.h"
 #include "tools/trace/report/plotly.h"
 #include "tools/trace/report/text.h"
+#include "tools/trace/report/verdict.h"
+#include "tools/trace/report/verdict_text.h"
 #include "tools/trace/report/wall_text.h"
 
 namespace slipstream::report {
@@ -257,6 +259,8 @@ PlotlyJson TimelineTrace(int kind) {
                          ? Bars("copies on a device", kCopyColor)
                          : Bars(Label(static_cast<Part>(kind)), kPartColors[static_cast<size_t>(kind)]);
   trace["orientation"] = "h";
+  // Of a row, however many rows a kind has.
+  trace["width"] = 0.8;
   return trace;
 }
 
@@ -419,9 +423,52 @@ std::string Preformatted(const std::string& text) {
   return html + "</pre>\n";
 }
 
+std::string Paragraph(const std::string& text, const char* kind = "") {
+  return text.empty() ? "" : "<p" + std::string(kind) + ">" + HtmlText(text) + "</p>\n";
+}
+
+std::string FindingHtml(const PageFinding& finding) {
+  std::string html = "<section class=\"finding\">\n<h3>" + HtmlText(finding.head) + "</h3>\n" +
+                     Paragraph(finding.whose) + Paragraph(finding.found);
+  std::string lines;
+  for (const std::string& line : finding.evidence) lines += "<li>" + HtmlText(line) + "</li>\n";
+  for (const std::string& place : finding.places) lines += "<li>at <code>" + HtmlText(place) + "</code></li>\n";
+  if (!lines.empty()) html += "<ul>\n" + lines + "</ul>\n";
+  html += Paragraph(finding.change);
+  if (!finding.snippet.empty()) html += Preformatted(finding.snippet);
+  return html + "<p>More: <code>slipstream help " + HtmlText(finding.rule) + "</code></p>\n</section>\n";
+}
+
+std::string FindingsHtml(const std::vector<PageFinding>& findings) {
+  if (findings.empty()) return "";
+  std::string html =
+      "<h2>What to change</h2>\n" + Paragraph("As `slipstream advise` says it of the same run, what gains most first.");
+  for (const PageFinding& finding : findings) html += FindingHtml(finding);
+  return html;
+}
+
+// What to act on, which run that is of, and what of it is missing.
+std::string Head(const Report& report, const std::string& title) {
+  const std::optional<Verdict> verdict = VerdictOf(report);
+  std::string html = "<h1>" + HtmlText(verdict ? VerdictSentence(report, *verdict) : title) + "</h1>\n";
+  const std::string run = RunText(report, kPageColumns);
+  for (size_t at = 0; at < run.size();) {
+    size_t end = run.find('\n', at);
+    // A line that goes on in the next one is one here.
+    while (end + 1 < run.size() && run.compare(end + 1, 6, "      ") == 0) end = run.find('\n', end + 1);
+    html += Paragraph(run.substr(at, end - at), " class=\"run\"");
+    at = end + 1;
+  }
+  return html;
+}
+
+std::string Folded(const std::string& title, const std::string& text) {
+  return "<details>\n<summary>" + HtmlText(title) + "</summary>\n" + Preformatted(text) + "</details>\n";
+}
+
 }  // namespace
 
-std::string ReportHtml(const Report& report, const std::string& library) {
+std::string ReportHtml(const Report& report, const std::string& library, const std::vector<PageFinding>& findings) {
   std::string title = "slipstream report";
   std::string plots;
   if (!report.processes.empty()) {
@@ -432,17 +479,16 @@ std::string ReportHtml(const Report& report, const std::string& library) {
             HostFlame(shown, report.flames.host) + DeviceFlame(shown, report.flames.devices) +
             MemoryOverTime(report, shown) + HeldOverTime(report, shown) + Bandwidths(shown);
   }
+  std::string scripts;
   if (library.empty()) {
-    plots = "<p>" +
-            HtmlText(std::string("This page has no plots, because slipstream was built without the library that draws "
-                                 "them: to have them, ") +
-                     kHowToHavePlots) +
-            "</p>\n";
+    plots = Paragraph(std::string("This page has no plots, because slipstream was built without the library that draws "
+                                  "them: to have them, ") +
+                      kHowToHavePlots);
   } else {
-    plots += "<script>" + library + "</script>\n<script>" + kPageScript + "</script>\n";
+    scripts = "<script>" + library + "</script>\n<script>" + kPageScript + "</script>\n";
   }
-  return kPageHead + HtmlText(Cut(title, 160)) + kPageStyle + "<h1>" + HtmlText(Cut(title, 160)) + "</h1>\n" +
-         Preformatted(FormatReport(report)) + plots + "</body></html>\n";
+  return kPageHead + HtmlText(Cut(title, 160)) + kPageStyle + Head(report, title) + plots + FindingsHtml(findings) +
+         Folded("All figures, as text", FormatReport(report)) + scripts + "</body></html>\n";
 }
 
 }  // namespace slipstream::report

@@ -6,12 +6,26 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tools/trace/report/report.h"
 
 namespace slipstream::report {
 
-// `library`: PlotlyJs(); empty: there are no plots, and the page says so.
-std::string ReportHtml(const Report& report, const std::string& library);
+// A finding of advice, as texts; what may be empty is left out then.
+struct PageFinding {
+  std::string head;
+  std::string rule;  // its name, for `slipstream help`
+  std::string whose = {};
+  std::string found = {};
+  std::vector<std::string> evidence = {};
+  std::vector<std::string> places = {};
+  std::string change = {};
+  std::string snippet = {};  // lines of code
+};
+
+// The verdict, the plots, the findings, and folded, all that the report has as text. `library`: PlotlyJs(); empty:
+// there are no plots, and the page says so.
+std::string ReportHtml(const Report& report, const std::string& library, const std::vector<PageFinding>& findings = {});
 
 }  // namespace slipstream::report

@@ -17,8 +17,12 @@ inline constexpr char kPageStyle[] = R"(</title>
 @media (prefers-color-scheme: dark) { :root { --back: #16191d; --text: #e3e6ea; --quiet: #b3bac3; --pane: #20242a;
   --grid: #333940; } }
 body { font: 15px/1.45 system-ui, sans-serif; color: var(--text); background: var(--back); max-width: 1200px; margin: 24px auto; padding: 0 16px; }
-h1 { font-size: 21px; } h2 { font-size: 17px; margin: 30px 0 4px; }
-p { margin: 4px 0 8px; color: var(--quiet); }
+h1 { font-size: 21px; line-height: 1.3; } h2 { font-size: 17px; margin: 30px 0 4px; } h3 { font-size: 15px; margin: 0 0 4px; }
+h1, h3, p, li, summary { overflow-wrap: anywhere; }
+p { margin: 4px 0 8px; color: var(--quiet); } p.run { margin: 0 0 2px; }
+ul { margin: 4px 0 8px; padding-left: 20px; color: var(--quiet); } code { font: 12px/1.4 ui-monospace, monospace; }
+.finding { border-left: 3px solid var(--grid); margin: 14px 0; padding: 2px 0 2px 12px; }
+summary { font-size: 17px; font-weight: bold; margin: 30px 0 8px; cursor: pointer; }
 pre { font: 12px/1.4 ui-monospace, monospace; background: var(--pane); padding: 12px; overflow-x: auto; }
 form { display: flex; gap: 14px; align-items: center; flex-wrap: wrap; color: var(--quiet); }
 form input { width: 300px; } form input, form select { font: inherit; padding: 2px 6px; }
@@ -28,10 +32,13 @@ form input { width: 300px; } form input, form select { font: inherit; padding: 2
 // Draws what figure.h wrote. Colors of a flame graph are by FlameKind.
 inline constexpr char kPageScript[] = R"JS("use strict";
 (() => {
+// A phone: there a legend stands in lines of its own, and buttons would be on it.
+const NARROW = 600;
+const LEGEND_LINE = 20;
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 // The library's own buttons include one that uploads the plot.
 const config = (buttons) => ({
-  displaylogo: false, showSendToCloud: false, plotlyServerURL: "", responsive: true, modeBarButtons: [buttons],
+  ...(innerWidth < NARROW ? {displayModeBar: false} : {}), displaylogo: false, showSendToCloud: false, plotlyServerURL: "", responsive: true, modeBarButtons: [buttons],
 });
 const theme = () => ({
   "font.color": css("--quiet"), "xaxis.gridcolor": css("--grid"), "yaxis.gridcolor": css("--grid"),
@@ -47,6 +54,16 @@ const themed = (layout) => {
   }
   return layout;
 };
+const narrow = (layout, data) => {
+  layout.margin = {...layout.margin, l: Math.min(layout.margin.l, 60), r: Math.min(layout.margin.r, 14)};
+  if (data.length > 1 && layout.showlegend !== false) layout.height += LEGEND_LINE * data.length;
+  for (const note of layout.annotations || []) note.text = note.text.replace(" at ", "<br>at ");
+  if (layout.yaxis) layout.yaxis.automargin = true;
+  const x = layout.xaxis;
+  if (!x) return;
+  x.nticks = 4;
+  for (const key of ["tickvals", "ticktext"]) if (x[key]) x[key] = x[key].filter((_, i) => i % 2 === 0);
+};
 const plots = [];
 const draw = (plot, data, layout, buttons = ["toImage", "zoom2d", "pan2d", "resetScale2d"]) => {
   const base = {
@@ -57,7 +74,9 @@ const draw = (plot, data, layout, buttons = ["toImage", "zoom2d", "pan2d", "rese
   plots.push(plot);
   // Below the line, so that the first label of one axis is not on that of the other.
   if (layout.xaxis) Object.assign(layout.xaxis, {ticks: "outside", ticklen: 6, tickcolor: "rgba(0,0,0,0)"});
-  Plotly.newPlot(plot, data, themed({...base, ...layout}), config(buttons));
+  const whole = themed({...base, ...layout});
+  if (innerWidth < NARROW) narrow(whole, data);
+  Plotly.newPlot(plot, data, whole, config(buttons));
 };
 // The library takes tags in texts for formatting.
 const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
