@@ -19,7 +19,9 @@
 #include "tests/advise/units_testing.h"
 #include "tests/support/process.h"
 #include "tools/text/columns.h"
+#include "tools/text/text.h"
 #include "tools/trace/advise/rules.h"
+#include "tools/trace/report/format.h"
 
 namespace slipstream::advise {
 namespace {

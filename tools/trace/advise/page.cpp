@@ -1,5 +1,10 @@
 #include "tools/trace/advise/page.h"
 
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "tools/trace/advise/sums.h"
 #include "tools/trace/advise/text.h"
 
 namespace slipstream::advise {
