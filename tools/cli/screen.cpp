@@ -20,6 +20,11 @@ bool OutputTakesColor(const policy::Environment& environment) {
   return environment.Get("NO_COLOR").value_or("").empty() && environment.Get("TERM") != "dumb";
 }
 
+bool OutputTakesEscapes() {
+  const char* const kind = policy::EnvironmentValue("TERM");
+  return isatty(STDOUT_FILENO) != 0 && kind != nullptr && std::string_view(kind) != "dumb";
+}
+
 bool ErrorsTakeEscapes() {
   const char* const kind = policy::EnvironmentValue("TERM");
   return isatty(STDERR_FILENO) != 0 && (kind == nullptr || std::string_view(kind) != "dumb");

@@ -15,6 +15,9 @@ size_t ScreenColumns();
 // Whether standard output is a terminal that shows colors, and NO_COLOR and TERM=dumb do not forbid them.
 bool OutputTakesColor(const policy::Environment& environment);
 
+// Whether standard output is a terminal that a pager can show a page on: not with TERM=dumb, or none.
+bool OutputTakesEscapes();
+
 // Whether standard error is a terminal on which a line can be written over: not with TERM=dumb.
 bool ErrorsTakeEscapes();
 
