@@ -20,6 +20,7 @@
 #include "tools/cli/compare_command.h"
 #include "tools/cli/compare_runs_command.h"
 #include "tools/cli/completion.h"
+#include "tools/cli/demo_command.h"
 #include "tools/cli/doctor.h"
 #include "tools/cli/duration.h"
 #include "tools/cli/exit_codes.h"
@@ -678,6 +679,19 @@ void AddPolicy(CommandLine* line) {
   explain.run = [explained](const std::vector<std::string>&) { return slipstream::cli::PolicyExplain(*explained); };
 }
 
+void AddDemo(CommandLine* line) {
+  const auto options = std::make_shared<slipstream::cli::DemoOptions>();
+  Command& command =
+      line->Add("demo", "[OPTIONS]", "Show slipstream at work on a small training program, and what to do next",
+                "With a GPU and PyTorch (and torchvision) it trains a small ResNet; elsewhere a\n"
+                "training loop on a simulated device, which `pip install 'slipstream[demo]'`\n"
+                "brings.\n"
+                "Exit status: 0 both ran, and simulated losses agree; 1 something failed, or\n"
+                "there is no device.");
+  command.app->add_flag("--simulated", options->simulated, "Use the simulated device even where there is a GPU");
+  command.run = [options](const std::vector<std::string>&) { return slipstream::cli::Demo(*options); };
+}
+
 void AddCompletion(CommandLine* line) {
   const auto shell = std::make_shared<std::string>();
   Command& command = line->Add("completion", "bash|zsh|fish", "Print a script that completes this command line",
@@ -721,6 +735,7 @@ int Main(int argc, char** argv) {
   AddExport(&line);
   AddPolicy(&line);
   AddDoctor(&line);
+  AddDemo(&line);
   AddCompletion(&line);
   AddHelp(&line);
   return line.Run(std::vector<std::string>(argv + 1, argv + argc));
