@@ -107,7 +107,7 @@ constexpr Option Window() {
       "are NVTX ranges of the program's that are named as steps (\"ProfilerStep#7\", \"step 7\"), by their numbers, or "
       "counted from 0 where they have none; of a program that names none, visits of the line that uploads a batch, "
       "from "
-      "the third one on (docs/trace.md).");
+      "the third one on (`slipstream help trace`).");
   option.expected = "\"steps 10-20\", \"seconds 30-60\", several parts as in \"steps 10-20,500-\", or \"\"";
   option.is_valid = [](std::string_view text) { return RecordWindow::Parse(text).has_value(); };
   return option;
@@ -232,7 +232,7 @@ constexpr Option kOptions[] = {
         "device three times without a change: as long as the kernel (Linux 6.7) says that nobody has written to one, "
         "it is copied out of its mirror. An eighth of what the machine and the container have left at most, "
         "together with staging memory, divided by the ranks on the machine. 0: no mirrors, because the kernel's help "
-        "can be noticed (docs/transfer.md, Sources that do not change).",
+        "can be noticed (`slipstream help transfer`, Sources that do not change).",
         0, 64 * kGiB),
     Number<&Policy::transfer, &Transfer::device_staging>(
         "transfer", "device_staging", OptionType::kSize,
@@ -277,7 +277,7 @@ constexpr Option kOptions[] = {
     Choice<&Policy::tracer, &Tracer::record>(
         "tracer", "record",
         "Whether every call is recorded, in a trace of its process "
-        "(docs/trace.md). Only under `slipstream run`, "
+        "(`slipstream help trace`). Only under `slipstream run`, "
         "which then keeps the run's directory; `slipstream run --record` sets it. paused: "
         "nothing is until `slipstream record PID on`.",
         kRecord),
@@ -287,20 +287,21 @@ constexpr Option kOptions[] = {
         "Python's own, of CPython 3.9 to 3.15. python: that, and the whole stack of Python that led there. full: that, "
         "and the native stack. none: no stack is read.",
         kStacks),
-    Choice<&Policy::tracer, &Tracer::device>("tracer", "device",
-                                             "Whether a trace has what the devices did: every kernel, copy and memset "
-                                             "with its times, and the call that it came "
-                                             "from. cupti: by way of the libcupti that the process has, or that lies "
-                                             "beside its libcudart; it stands aside where "
-                                             "a profiler is attached (docs/trace.md). Only while calls are recorded.",
-                                             kDeviceWork),
+    Choice<&Policy::tracer, &Tracer::device>(
+        "tracer", "device",
+        "Whether a trace has what the devices did: every kernel, copy and memset "
+        "with its times, and the call that it came "
+        "from. cupti: by way of the libcupti that the process has, or that lies "
+        "beside its libcudart; it stands aside where "
+        "a profiler is attached (`slipstream help trace`). Only while calls are recorded.",
+        kDeviceWork),
     Number<&Policy::tracer, &Tracer::device_after>(
         "tracer", "device_after", OptionType::kInteger,
         "Seconds after a process first used CUDA at which the recording of its devices begins.", 0, 86400),
     Number<&Policy::tracer, &Tracer::device_for>(
         "tracer", "device_for", OptionType::kInteger,
         "Seconds for which devices are recorded; 0: to the end. Calls are recorded before and after. Steps "
-        "after that stay longer than before it (docs/trace.md).",
+        "after that stay longer than before it (`slipstream help trace`).",
         0, 86400),
     Row<&Policy::tracer, &Tracer::ranges>(
         "tracer", "ranges", OptionType::kBool,

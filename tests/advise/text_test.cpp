@@ -110,6 +110,14 @@ TEST_F(AdviceTextTest, ANarrowScreenHasTheFiguresAndTheLinesOfAWideOne) {
   EXPECT_NE(FormatRules(80).find(std::string("\n") + Rules()[1].name + " "), std::string::npos);
 }
 
+// Who has only the command reads the rule there.
+TEST_F(AdviceTextTest, TheEndNamesThePageOfARule) {
+  const Findings many = Many();
+  const std::string line = std::string("\n`slipstream help ") + many.advice.front().rule->name + "` says ";
+  EXPECT_NE(FormatFindings(facts_, many).find(line), std::string::npos);
+  EXPECT_EQ(FormatFindings(facts_, {}).find("slipstream help"), std::string::npos);
+}
+
 // In front of everything that is said of what is there, and in the JSON.
 TEST_F(AdviceTextTest, WhatIsMissingComesFirst) {
   report::ProcessReport& process = report_.processes[0];

@@ -9,7 +9,7 @@ from support import ROOT, CheckTest
 
 # What the script itself runs, and what a machine has before it.
 _BASE = ("bash env dirname sort head sed uname readlink mktemp rm mv mkdir tail cat chmod g++ cmake ccache git readelf python3 "
-         "clang-format-14 clang-tidy-14 musl-gcc ldconfig grep df").split()
+         "clang-format-14 clang-tidy-14 musl-gcc lowdown mandoc ldconfig grep df").split()
 
 
 class Setup(CheckTest):

@@ -34,6 +34,9 @@ const std::vector<std::vector<std::string>> kCommands = {{},
                                                          {"export"},
                                                          {"doctor"},
                                                          {"completion"},
+                                                         {"demo"},
+                                                         {"help"},
+                                                         {"summary"},
                                                          {"policy"},
                                                          {"policy", "check"},
                                                          {"policy", "show"},
@@ -75,7 +78,7 @@ TEST(HelpTest, EveryCommandStandsInTheOverview) {
   }
   EXPECT_TRUE(Slipstream({"--version"}).out.starts_with("slipstream "));
   EXPECT_EQ(Slipstream({"-V"}).out, Slipstream({"--version"}).out);
-  EXPECT_EQ(Slipstream({"help"}).out, overview);
+  EXPECT_TRUE(Slipstream({"help"}).out.starts_with(overview + "\n"));  // the topics: manual.py
   EXPECT_EQ(Slipstream({"help", "policy", "diff"}).out, Slipstream({"policy", "diff", "--help"}).out);
 }
 

@@ -57,7 +57,7 @@ TEST_F(ListTest, OneWhoseRecordingIsOffSaysHowToTurnItOn) {
   const std::string text = Text({.rows = 0});
   EXPECT_TRUE(
       text.ends_with("\n\n  1 with recording off: slipstream record 11871 on adds steps, GPU and lines\n"
-                     "  2 under slipstream without counters (docs/top.md)\n"
+                     "  2 under slipstream without counters (`slipstream help top`)\n"
                      "  /tmp/1-1.counters: written by another version\n"))
       << text;
 }

@@ -1,5 +1,6 @@
-# The command that compares runs of a command, or two recorded runs.
+# The commands that run a command several times and compare its runs, or two recorded runs.
 add_library(slipstream_cli_compare STATIC
+  ${CMAKE_CURRENT_LIST_DIR}/demo_command.h ${CMAKE_CURRENT_LIST_DIR}/demo_command.cpp
   ${CMAKE_CURRENT_LIST_DIR}/compare_command.h ${CMAKE_CURRENT_LIST_DIR}/compare_command.cpp
   ${CMAKE_CURRENT_LIST_DIR}/compare_runs_command.h ${CMAKE_CURRENT_LIST_DIR}/compare_runs_command.cpp
   ${CMAKE_CURRENT_LIST_DIR}/compare_sides.h ${CMAKE_CURRENT_LIST_DIR}/compare_sides.cpp

@@ -68,10 +68,14 @@ inline std::string Walk(const std::string& array, const std::string& first, cons
          "  done\n";
 }
 
-// The script, empty: no such shell.
-inline std::string CompletionFor(const CLI::App& app, const std::string& shell) {
+// The script, empty: no such shell. `topics` stand behind `help`.
+inline std::string CompletionFor(const CLI::App& app, const std::string& shell,
+                                 const std::vector<std::string>& topics) {
   std::vector<Completed> all;
   AddCompleted(app, "", &all);
+  for (Completed& one : all) {
+    if (one.path == "help") one.commands = topics;
+  }
   std::string known;  // "run policy policy/show"
   for (const Completed& one : all) {
     std::string path = one.path;

@@ -15,11 +15,14 @@ using policy::Escape;
 
 constexpr char kFormats[] =
     "slipstream export: no format. There are, and several may be named at once:\n"
-    "  --sqlite FILE        an SQLite database in the table layout of Nsight Systems' export (docs/trace-database.md)\n"
-    "  --chrome FILE        Chrome's JSON as the PyTorch profiler writes it (docs/exports.md)\n"
-    "  --perfetto FILE      a trace for the Perfetto UI and its trace processor (docs/exports.md)\n"
-    "  --allocations FILE   what was allocated and freed, to be replayed through any allocator (docs/exports.md)\n"
-    "Or no file: --check says what the run has, what is missing from it, and what contradicts (docs/trace.md)\n";
+    "  --sqlite FILE        an SQLite database in the table layout of Nsight\n"
+    "                       Systems' export (`slipstream help trace-database`)\n"
+    "  --chrome FILE        Chrome's JSON as the PyTorch profiler writes it\n"
+    "  --perfetto FILE      a trace for the Perfetto UI and its trace processor\n"
+    "  --allocations FILE   what was allocated and freed, to be replayed through\n"
+    "                       any allocator (`slipstream help export` for these)\n"
+    "Or no file: --check says what the run has, what is missing from it, and what\n"
+    "contradicts (`slipstream help trace`)\n";
 
 int CheckRun(const ExportOptions& options, const std::string& version) {
   trace_check::Check check;

@@ -35,4 +35,15 @@ std::string FindLibrary(std::vector<std::string>* tried) {
   return {};
 }
 
+std::string FindShared(const std::string& name) {
+  const std::string own = OwnExecutable();
+  if (own.empty()) return {};
+  const std::filesystem::path bin = std::filesystem::path(own).parent_path();
+  for (const std::filesystem::path& place : {bin, bin.parent_path()}) {
+    const std::filesystem::path folder = place / "share" / "slipstream" / name;
+    if (access(folder.c_str(), R_OK | X_OK) == 0) return folder.string();
+  }
+  return {};
+}
+
 }  // namespace slipstream::cli

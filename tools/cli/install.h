@@ -14,4 +14,8 @@ std::string OwnExecutable();
 // not with lib, and uninstalls both whole). Empty when there is none; *tried then names the places.
 std::string FindLibrary(std::vector<std::string>* tried);
 
+// Absolute path of a folder of slipstream's own data, such as "help": in share/slipstream beside this executable or
+// beside its bin folder. Empty where there is none.
+std::string FindShared(const std::string& name);
+
 }  // namespace slipstream::cli

@@ -20,11 +20,13 @@
 #include "tools/cli/compare_command.h"
 #include "tools/cli/compare_runs_command.h"
 #include "tools/cli/completion.h"
+#include "tools/cli/demo_command.h"
 #include "tools/cli/doctor.h"
 #include "tools/cli/duration.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/export.h"
 #include "tools/cli/help.h"
+#include "tools/cli/help_topic.h"
 #include "tools/cli/percent.h"
 #include "tools/cli/policy_command.h"
 #include "tools/cli/policy_diff.h"
@@ -51,7 +53,8 @@ using slipstream::cli::kVersion;
 constexpr char kFooter[] =
     "Exit status: 0 done; 1 what was asked for could not be made, or a check found\n"
     "problems; 2 the command line is wrong; 125 slipstream could not start a command.\n"
-    "`slipstream COMMAND --help` has the options, examples and statuses of each.";
+    "`slipstream COMMAND --help` has the options, examples and statuses of each;\n"
+    "`slipstream help` lists the pages of the manual.";
 
 // Of a policy file that is named: what it is named for.
 constexpr char kPolicyHelp[] = "Policy file (TOML); takes the place of SLIPSTREAM_POLICY, the user's and the project's";
@@ -110,8 +113,11 @@ class CommandLine {
     bool has_separator = false;
     const std::vector<std::string> behind = TakeCommand(&arguments, &has_separator);
     if (!arguments.empty() && arguments.front() == "help") {
-      arguments.erase(arguments.begin());
-      arguments.emplace_back("--help");
+      if (const std::optional<int> status = Help({arguments.begin() + 1, arguments.end()})) return *status;
+      if (arguments.size() != 2 || (arguments[1] != "--help" && arguments[1] != "-h")) {  // those are of `help` itself
+        arguments.erase(arguments.begin());
+        arguments.emplace_back("--help");
+      }
     }
     try {
       std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // what CLI11 takes
@@ -151,6 +157,22 @@ class CommandLine {
   }
 
  private:
+  // `slipstream help` and `slipstream help TOPIC`. Nothing: it is as --help of these words.
+  std::optional<int> Help(const std::vector<std::string>& words) const {
+    if (words.empty()) {
+      const std::string text = app_.help() + "\n" + slipstream::cli::TopicsText();
+      return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? kSuccess : slipstream::cli::kFailed;
+    }
+    if (words.size() > 1 || words[0].empty() || words[0][0] == '-') return std::nullopt;
+    int status = kSuccess;
+    if (slipstream::cli::ShowTopic(words[0], &status)) return status;
+    std::vector<std::string> verbs;
+    for (const CLI::App* const verb : app_.get_subcommands({})) verbs.push_back(verb->get_name());
+    if (std::find(verbs.begin(), verbs.end(), words[0]) != verbs.end()) return std::nullopt;
+    std::fputs(slipstream::cli::NoTopicText(words[0], verbs).c_str(), stderr);
+    return kUsage;
+  }
+
   // What stands behind "--" is the command, untouched: CLI11 never sees it.
   static std::vector<std::string> TakeCommand(std::vector<std::string>* arguments, bool* found) {
     *found = false;
@@ -283,7 +305,8 @@ void AddSummary(CommandLine* line) {
   const auto options = std::make_shared<slipstream::cli::SummaryOptions>();
   Command& command = line->Add("summary", "[OPTIONS] [RUN]", "Print the summary of a run again",
                                "The last runs' summaries are kept in $XDG_STATE_HOME/slipstream/runs, else in\n"
-                               "~/.local/state/slipstream/runs: also those of runs that were killed.");
+                               "~/.local/state/slipstream/runs: also those of runs that were killed.\n"
+                               "Exit status: 0 done; 1 there is no such summary; 2 the command line is wrong.");
   command.app->add_option("RUN", options->run,
                           "The directory of its trace, or the number (pid) of its command; default: the last run");
   command.app->add_flag("--json", options->json, "As `slipstream run --summary` writes it");
@@ -317,8 +340,8 @@ void AddReport(CommandLine* line) {
                                "  slipstream report --html report.html slipstream-trace-...\n"
                                "  slipstream report slipstream-trace-20260101-*  # of srun: a directory a rank\n"
                                "Exit status: 0 done; 1 it could not be made; 2 the command line is wrong; 3 the\n"
-                               "report is there, and lacks what could not be read. docs/report.md has every\n"
-                               "figure's meaning.");
+                               "report is there, and lacks what could not be read.\n"
+                               "`slipstream help report` has every figure's meaning.");
   AddRuns(command.app, options, kRunHelp);
   command.app->add_flag("--full", options->full, "Print every figure, not only what fits on one screen");
   command.app->add_option("--html", options->html, "Write a page with plots, to be read without a network")
@@ -339,7 +362,7 @@ void AddAdvise(CommandLine* line) {
                                "  slipstream advise slipstream-trace-...\n"
                                "  slipstream advise slipstream-trace-20260101-*  # of srun: all ranks at once\n"
                                "Exit status: 0 done; 1 it could not be made; 2 the command line is wrong; 3 the\n"
-                               "run could not be read to its end. docs/advise.md has a section on each rule.");
+                               "run could not be read to its end. `slipstream help RULE` explains a rule.");
   AddRuns(command.app, options, kRunHelp);
   command.app->add_option("--rank", options->rank, "The process of this rank alone; else all that make steps")
       ->type_name("N");
@@ -425,7 +448,7 @@ void AddCompare(CommandLine* line) {
                                "interval; 4 COMMAND fails on both sides; 5 --fail-if-slower: it is; 125 a policy\n"
                                "is refused; 126 COMMAND cannot be executed; 127 it was not found; the signal\n"
                                "that stopped it.\n"
-                               "docs/compare.md says what is measured and how.");
+                               "`slipstream help compare` says what is measured and how.");
   command.app->add_option("-n,--pairs", options->pairs, "Pairs of runs (8; with --time alone, as many as fit)")
       ->check(CLI::Range(1, 10000))
       ->type_name("N");
@@ -484,7 +507,7 @@ void AddTune(CommandLine* line) {
                                "Exit status: 0 the file is there, whether something faster was found or not; 1\n"
                                "it is not; 2 the command line is wrong; 4 COMMAND fails; 125 slipstream could\n"
                                "not start it; 126 it cannot be executed; 127 it was not found; the signal that\n"
-                               "stopped it. docs/tune.md says what is tried and how.");
+                               "stopped it. `slipstream help tune` says what is tried and how.");
   command.app->add_option("-o,--out", options->out, "The policy file to write (slipstream-tuned.toml)")
       ->type_name("FILE");
   command.app->add_flag("--force", options->force, kForceHelp);
@@ -526,7 +549,7 @@ void AddRecord(CommandLine* line) {
                                "  slipstream record 12345 on\n"
                                "  slipstream record 12345 off\n"
                                "Exit status: 0 the process has obeyed; 1 it cannot; 2 the command line is wrong.\n"
-                               "docs/trace.md says what a trace with pauses has.");
+                               "`slipstream help trace` says what a trace with pauses has.");
   command.app->add_option("PID", options->pid, "The number of a process under `slipstream run`")->required();
   command.app->add_option("WHAT", options->what, "on or off")->required();
   command.run = [options](const std::vector<std::string>&) { return slipstream::cli::Record(*options); };
@@ -540,7 +563,7 @@ void AddTop(CommandLine* line) {
                                "  slipstream top 12345\n"
                                "  slipstream top --once --json | jq '.processes[].trace.steps.median_ns'\n"
                                "Exit status: 0 done; 1 there is nothing to show; 2 the command line is wrong.\n"
-                               "docs/top.md says what each figure is.");
+                               "`slipstream help top` says what each figure is.");
   command.app->add_option("RUN", options->run,
                           "The number of a process under slipstream or of what started it, or a run's directory; "
                           "default: all processes under slipstream on this machine that are yours (of root: all)");
@@ -560,7 +583,8 @@ void AddExport(CommandLine* line) {
                                "Exit status: 0 done; 1 a file could not be made; 2 the command line is wrong; 3\n"
                                "all are there, and lack what could not be read. With --check: 0 nothing is\n"
                                "missing and nothing contradicts; 1 something is or does; 2 it cannot be read.\n"
-                               "docs/exports.md describes the formats, docs/trace.md the check.");
+                               "`slipstream help export` describes the formats, `slipstream help trace` the\n"
+                               "check.");
   CLI::App* const app = command.app;
   AddRuns(app, options,
           "The run's directory, or one spool file in it; for other formats than --sqlite, also its database; several "
@@ -619,7 +643,7 @@ void AddPolicyFiles(CommandLine* line, CLI::App* above) {
 void AddPolicy(CommandLine* line) {
   CLI::App* const above =
       line->Add("policy", "COMMAND [OPTIONS]", "Check, show, compare, explain or write policy files",
-                "docs/policy.md has every key.")
+                "`slipstream help policy` has every key.")
           .app;
   above->require_subcommand(1);
   AddPolicyFiles(line, above);
@@ -656,20 +680,47 @@ void AddPolicy(CommandLine* line) {
   explain.run = [explained](const std::vector<std::string>&) { return slipstream::cli::PolicyExplain(*explained); };
 }
 
+void AddDemo(CommandLine* line) {
+  const auto options = std::make_shared<slipstream::cli::DemoOptions>();
+  Command& command =
+      line->Add("demo", "[OPTIONS]", "Show slipstream at work on a small training program, and what to do next",
+                "With a GPU and PyTorch (and torchvision) it trains a small ResNet; elsewhere a\n"
+                "training loop on a simulated device, which `pip install 'slipstream[demo]'`\n"
+                "brings.\n"
+                "Exit status: 0 both ran, and simulated losses agree; 1 something failed, or\n"
+                "there is no device.");
+  command.app->add_flag("--simulated", options->simulated, "Use the simulated device even where there is a GPU");
+  command.run = [options](const std::vector<std::string>&) { return slipstream::cli::Demo(*options); };
+}
+
 void AddCompletion(CommandLine* line) {
   const auto shell = std::make_shared<std::string>();
   Command& command = line->Add("completion", "bash|zsh|fish", "Print a script that completes this command line",
                                "Example, in ~/.bashrc:\n"
                                "  source <(slipstream completion bash)\n"
-                               "docs/install.md has the others.\n"
+                               "`slipstream help completion` has the others.\n"
                                "Exit status: 0 done; 2 the command line is wrong.");
   command.app->add_option("SHELL", *shell, "bash, zsh or fish")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   command.run = [shell, line](const std::vector<std::string>&) {
-    std::fputs(slipstream::cli::CompletionFor(line->app(), *shell).c_str(), stdout);
+    std::fputs(slipstream::cli::CompletionFor(line->app(), *shell, slipstream::cli::Topics()).c_str(), stdout);
     return std::fflush(stdout) == 0 ? kSuccess : slipstream::cli::kFailed;
   };
+}
+
+// CommandLine::Help has done it: here it only has a row in the overview.
+void AddHelp(CommandLine* line) {
+  const auto topic = std::make_shared<std::string>();
+  Command& command = line->Add("help", "[TOPIC]", "Show the manual: a command's page, another one, or a rule of advice",
+                               "Examples:\n"
+                               "  slipstream help                 # the commands, the pages and the rules\n"
+                               "  slipstream help report\n"
+                               "  slipstream help effects\n"
+                               "  slipstream help exposed-copies  # a rule of `slipstream advise`\n"
+                               "On a terminal it uses $PAGER, or less. `man slipstream` has the same pages.\n"
+                               "Exit status: 0 done; 2 there is no such topic.");
+  command.app->add_option("TOPIC", *topic, "What `slipstream help` lists; default: the list");
 }
 
 int Main(int argc, char** argv) {
@@ -685,7 +736,9 @@ int Main(int argc, char** argv) {
   AddExport(&line);
   AddPolicy(&line);
   AddDoctor(&line);
+  AddDemo(&line);
   AddCompletion(&line);
+  AddHelp(&line);
   return line.Run(std::vector<std::string>(argv + 1, argv + argc));
 }
 

@@ -24,6 +24,11 @@ text::Page OutputPage() {
   return {.columns = ScreenColumns(), .color = OutputTakesColor(policy::Environment::FromProcess())};
 }
 
+bool OutputTakesEscapes() {
+  const char* const kind = policy::EnvironmentValue("TERM");
+  return isatty(STDOUT_FILENO) != 0 && kind != nullptr && std::string_view(kind) != "dumb";
+}
+
 bool ErrorsTakeEscapes() {
   const char* const kind = policy::EnvironmentValue("TERM");
   return isatty(STDERR_FILENO) != 0 && (kind == nullptr || std::string_view(kind) != "dumb");

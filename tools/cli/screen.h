@@ -19,6 +19,9 @@ bool OutputTakesColor(const policy::Environment& environment);
 // Standard output, as wide as the screen and in color where it takes that.
 text::Page OutputPage();
 
+// Whether standard output is a terminal that a pager can show a page on: not with TERM=dumb, or none.
+bool OutputTakesEscapes();
+
 // Whether standard error is a terminal on which a line can be written over: not with TERM=dumb.
 bool ErrorsTakeEscapes();
 

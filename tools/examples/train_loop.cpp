@@ -7,7 +7,8 @@
 // Deterministic: data, initial weights and the order of every sum are fixed, so that two runs print the same losses.
 // Kernels: there is no device code in this program. It registers host functions with the simulated device when that is
 // there (dlsym of the names in tests/sim/simcuda.h); on a real device it says so and ends with status 77.
-// Usage: train_loop [--steps N] [--batch N] [--features N] [--quiet-steps]
+// Usage: train_loop [--steps N] [--batch N] [--features N] [--quiet-steps] [--timed]
+// --timed: the simulated device takes the time that a real one would (SIMCUDA_MODE=timed, unless the variable is set).
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
@@ -50,7 +51,8 @@ struct Options {
 };
 
 [[noreturn]] void Usage(const char* wrong) {
-  std::fprintf(stderr, "train_loop: %s\nusage: train_loop [--steps N] [--batch N] [--features N] [--quiet-steps]\n",
+  std::fprintf(stderr,
+               "train_loop: %s\nusage: train_loop [--steps N] [--batch N] [--features N] [--quiet-steps] [--timed]\n",
                wrong);
   std::exit(2);
 }
@@ -61,6 +63,10 @@ Options Parse(int argc, char** argv) {
     const std::string name = argv[i];
     if (name == "--quiet-steps") {
       options.quiet_steps = true;
+      continue;
+    }
+    if (name == "--timed") {
+      setenv("SIMCUDA_MODE", "timed", 0);
       continue;
     }
     int* target = name == "--steps"      ? &options.steps

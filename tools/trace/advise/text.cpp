@@ -232,6 +232,13 @@ std::string NothingText(const std::vector<const Rule*>& rules, size_t columns) {
   return names.empty() ? "" : "\n" + Wrapped("Nothing found by: " + names, columns, 0, 2);
 }
 
+// Where its section of docs/advise.md is to be read, as a line to type.
+std::string MoreText(const Rule& first, size_t columns) {
+  return "\n" + Wrapped("`slipstream help " + std::string(first.name) +
+                            "` says what that rule looks at and where it is wrong, and so of every rule.",
+                        columns, 0, 2);
+}
+
 // What the report says of the same run, and why another finding stands first. Empty: nothing.
 std::string OnTheVerdict(const Facts& facts, const Findings& findings) {
   const std::optional<Answered> answered = AnswerTo(facts, findings);
@@ -346,7 +353,8 @@ std::string FormatFindings(const Facts& facts, const Findings& findings, const P
   }
   CannotBeTold untold;
   for (const RuleVerdict& one : findings.abstained) untold.Add(one.rule->name, one.verdict.why);
-  return text + untold.Text(page) + NothingText(findings.nothing, columns);
+  return text + untold.Text(page) + NothingText(findings.nothing, columns) +
+         (findings.advice.empty() ? "" : MoreText(*findings.advice.front().rule, columns));
 }
 
 std::string FormatRanks(const report::Report& report, const RanksFindings& findings, const Page& page) {
@@ -376,7 +384,8 @@ std::string FormatRanks(const report::Report& report, const RanksFindings& findi
     const std::string whose = WhoseText(report, findings, found);
     text += FindingText(++number, *found.rule, found.advice, most, row.step, found.ranks.size(), whose, page);
   }
-  return text + untold.Text(page) + NothingText(findings.nothing, columns);
+  return text + untold.Text(page) + NothingText(findings.nothing, columns) +
+         (findings.advice.empty() ? "" : MoreText(*findings.advice.front().rule, columns));
 }
 
 std::string FormatRules(size_t columns) {

@@ -482,7 +482,7 @@ void Drawing::Help() {
                                  "process's counters; a call counts when it returns. Steps, lines and the GPU",
                                  "are of the last seconds, from its trace: slipstream run --record.",
                                  "\"of the time\" adds up the threads of the process: it may be above 100 %.",
-                                 "docs/top.md says of each figure what it is."}) {
+                                 "`slipstream help top` says what each figure is."}) {
     Add({{std::string("  ") + text, Style::kDim}});
   }
 }

@@ -254,7 +254,7 @@ std::vector<Line> List::Below() const {
   }
   if (!view_.uncounted.empty()) {
     below.push_back(
-        {{"  " + std::to_string(view_.uncounted.size()) + " under slipstream without counters (docs/top.md)",
+        {{"  " + std::to_string(view_.uncounted.size()) + " under slipstream without counters (`slipstream help top`)",
           Style::kDim}});
   }
   for (size_t i = 0; i < std::min(view_.problems.size(), kMostProblems); ++i) {
