@@ -34,6 +34,7 @@
 #include "tools/cli/run.h"
 #include "tools/cli/run_end.h"
 #include "tools/cli/runs_here.h"
+#include "tools/cli/site_command.h"
 #include "tools/cli/summary_command.h"
 #include "tools/cli/top_command.h"
 #include "tools/cli/tune_command.h"
@@ -274,6 +275,7 @@ void AddRun(CommandLine* line) {
   command.takes_command = command.needs_command = true;
   command.run = [options](const std::vector<std::string>& words) {
     options->command = words;
+    options->version = kVersion;
     options->record = options->record || options->out || options->report;
     return slipstream::cli::Run(*options);
   };
@@ -549,6 +551,40 @@ void AddTop(CommandLine* line) {
   command.run = [options](const std::vector<std::string>&) { return slipstream::cli::Top(*options); };
 }
 
+void AddSite(CommandLine* line) {
+  using slipstream::site::By;
+  const auto options = std::make_shared<slipstream::cli::SiteOptions>();
+  const auto since_s = std::make_shared<double>(0);
+  Command& command =
+      line->Add("site", "[OPTIONS] [DIR]", "Say what the runs of all users gained, and where they failed",
+                "Examples:\n"
+                "  slipstream site /srv/slipstream\n"
+                "  slipstream site --since 7d --by user\n"
+                "Each run leaves its summary in the directory that run.summaries of the policy\n"
+                "names (docs/site.md).\n"
+                "Exit status: 0 done; 1 the directory cannot be read; 2 the command line is\n"
+                "wrong, or no directory is named and the policy has none.");
+  command.app->add_option("DIR", options->directory, "The summaries' directory; default: that of run.summaries");
+  CLI::Option* const since =
+      AddDuration(command.app, "--since", since_s.get(), "Only runs that ended in this time before now, such as 7d");
+  const auto by = [options](const std::string& name) {
+    for (const By one : slipstream::site::kAllBy) {
+      if (name == slipstream::site::NameOf(one)) options->by = one;
+    }
+  };
+  command.app->add_option_function<std::string>("--by", by, "Only one table: by user, program or version")
+      ->type_name("WHAT")
+      ->check(CLI::IsMember({"user", "program", "version"}));
+  command.app->add_flag("--json", options->json, kJsonHelp);
+  command.run = [options, since, since_s](const std::vector<std::string>&) {
+    if (!since->empty()) {
+      options->since_s = *since_s;
+      options->since = since->results().front();
+    }
+    return slipstream::cli::Site(*options);
+  };
+}
+
 void AddExport(CommandLine* line) {
   const auto options = std::make_shared<slipstream::cli::ExportOptions>();
   Command& command = line->Add("export", "[OPTIONS] [RUN...]", "Write a recorded run in formats that other tools read",
@@ -680,6 +716,7 @@ int Main(int argc, char** argv) {
   AddCompare(&line);
   AddTune(&line);
   AddTop(&line);
+  AddSite(&line);
   AddRecord(&line);
   AddExport(&line);
   AddPolicy(&line);
