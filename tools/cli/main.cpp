@@ -25,6 +25,7 @@
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/export.h"
 #include "tools/cli/help.h"
+#include "tools/cli/metrics_command.h"
 #include "tools/cli/percent.h"
 #include "tools/cli/policy_command.h"
 #include "tools/cli/policy_diff.h"
@@ -585,6 +586,31 @@ void AddSite(CommandLine* line) {
   };
 }
 
+void AddMetrics(CommandLine* line) {
+  const auto options = std::make_shared<slipstream::cli::MetricsOptions>();
+  Command& command = line->Add("metrics", "[OPTIONS]", "Print what runs under slipstream here, for Prometheus",
+                               "Examples:\n"
+                               "  slipstream metrics\n"
+                               "  slipstream metrics --interval 15s \\\n"
+                               "    --output /var/lib/node_exporter/textfile/slipstream.prom\n"
+                               "With --interval it goes on until SIGTERM or SIGINT, and then removes the file.\n"
+                               "Exit status: 0 done; 1 the file cannot be written; 2 the command line is wrong.\n"
+                               "docs/site.md says what each metric is.");
+  CLI::Option* const output =
+      command.app
+          ->add_option("--output", options->output, "Replace this file, for the textfile collector of node_exporter")
+          ->type_name("FILE");
+  AddDuration(command.app, "--interval", &options->interval_s, "Write it again and again, from one time to the next", 1,
+              3600)
+      ->needs(output);
+  command.app->add_flag("--openmetrics", options->open_metrics,
+                        "The format OpenMetrics; default: the text format of Prometheus, which node_exporter reads");
+  command.run = [options](const std::vector<std::string>&) {
+    options->version = kVersion;
+    return slipstream::cli::Metrics(*options);
+  };
+}
+
 void AddExport(CommandLine* line) {
   const auto options = std::make_shared<slipstream::cli::ExportOptions>();
   Command& command = line->Add("export", "[OPTIONS] [RUN...]", "Write a recorded run in formats that other tools read",
@@ -717,6 +743,7 @@ int Main(int argc, char** argv) {
   AddTune(&line);
   AddTop(&line);
   AddSite(&line);
+  AddMetrics(&line);
   AddRecord(&line);
   AddExport(&line);
   AddPolicy(&line);
