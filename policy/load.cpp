@@ -20,8 +20,8 @@ namespace {
 // execve refuses a longer "NAME=value" (MAX_ARG_STRLEN is 128 KiB); nobody needs as much.
 constexpr std::size_t kLongestVariable = 32768;
 
-// A file of whoever runs the command, wherever it lies.
-constexpr std::string_view kLogFileKey = "log.file";
+// Keys that say where files of whoever runs the command are written.
+bool WritesFiles(std::string_view key) { return key == "log.file" || key == "run.summaries"; }
 
 // As many lines that are not UTF-8 are reported.
 constexpr std::size_t kMostBadLines = 20;
@@ -176,7 +176,7 @@ class FileReader {
     if (const Option* option = FindOption(key)) {
       Problem problem = MakeProblem(entry, At::kValue);
       if (const auto value = Accept(*option, entry, problem)) {
-        if (layer_ == Layer::kProject && key == kLogFileKey && !value->text.empty()) return RefuseUnnamed(entry);
+        if (layer_ == Layer::kProject && WritesFiles(key) && !value->text.empty()) return RefuseUnnamed(entry);
         option->set(loaded_.policy, *value);
         Remember(entry);
         if (!problem.what.empty()) loaded_.notes.push_back(std::move(problem));

@@ -9,8 +9,9 @@
 // Errors: nothing throws. Out of memory is a Loaded that is not ok().
 // Which files: layers.h. A file with a mistake is a problem in every layer: no setting may be lost silently.
 // Who may write them (S59): source_file.h.
-// Project files: one that was not named may not set [environment] and log.file. It comes with whatever was checked out
-//   into the working directory, and would decide which code the command loads and which files it writes.
+// Project files: one that was not named may not set [environment], log.file and run.summaries. It comes with whatever
+//   was checked out into the working directory, and would decide which code the command loads and which files it
+//   writes.
 
 #pragma once
 

@@ -44,6 +44,7 @@ struct OptionField {
 constexpr std::string_view kLogLevels[] = {"off", "error", "warn", "info", "debug"};
 constexpr std::string_view kInterceptLevels[] = {"runtime", "driver"};
 constexpr std::string_view kRunWatchers[] = {"auto", "on", "off"};
+constexpr std::string_view kSummariesModes[] = {"private", "group"};
 constexpr std::string_view kChildrenPreloads[] = {"all", "python", "none"};
 constexpr std::string_view kAllocatorModes[] = {"off", "segments", "expandable"};
 constexpr std::string_view kTransferModes[] = {"off", "on"};
@@ -113,6 +114,17 @@ constexpr Option Window() {
   return option;
 }
 
+constexpr Option Summaries() {
+  Option option = Row<&Policy::run, &Run::summaries>(
+      "run", "summaries", OptionType::kString,
+      "The directory that each run's summary is written into at its end, one JSON file a run, for `slipstream site` "
+      "(docs/site.md); empty: none. It is not made. Where it cannot be written, a line says so and the command's exit "
+      "status stays its own.");
+  option.expected = "an absolute path, or \"\"";
+  option.is_valid = [](std::string_view text) { return text.empty() || text.front() == '/'; };
+  return option;
+}
+
 constexpr Option Version() {
   Option option = Number<&Policy::version>("", "version", OptionType::kInteger,
                                            "The policy version this file is written for.", kVersion, kVersion);
@@ -144,6 +156,12 @@ constexpr Option kOptions[] = {
         "processes that others leave (`docker run` without --init), where each watcher would stay as a zombie. off: "
         "the next run ends it, or `slipstream summary`.",
         kRunWatchers),
+    Summaries(),
+    Choice<&Policy::run, &Run::summaries_mode>(
+        "run", "summaries_mode",
+        "Who may read those files, whatever the umask. private: the user (0600). group: the group of the file too "
+        "(0640), which is the directory's where that has the set-group-ID bit.",
+        kSummariesModes),
     Choice<&Policy::children, &Children::preload>("children", "preload",
                                                   "Programs that no pattern below matches. all: each keeps the "
                                                   "preload, which does nothing where CUDA is not used. "

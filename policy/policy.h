@@ -63,6 +63,9 @@ enum class Keep : std::uint8_t { kFirst, kNewest };
 // Whether a process of ours waits for the end of a run, to end it where the command was killed.
 enum class RunWatcher : std::uint8_t { kAuto, kOn, kOff };
 
+// Who may read the summaries of a site.
+enum class SummariesMode : std::uint8_t { kPrivate, kGroup };
+
 // Which programs that the command starts keep the preload.
 enum class ChildrenPreload : std::uint8_t { kAll, kPython, kNone };
 
@@ -90,6 +93,10 @@ struct Run {
   // Without one, a run that was killed is ended by the next run, or by `slipstream summary`. auto: unless the first
   // process of the container does not collect orphaned processes, because each watcher would stay as a zombie.
   RunWatcher watcher = RunWatcher::kAuto;
+  // The directory that each run's summary is written into at its end, for `slipstream site`. Absolute; empty: none.
+  std::string summaries{};
+  // private: each file 0600. group: 0640, for the directory's group. Whatever the umask.
+  SummariesMode summaries_mode = SummariesMode::kPrivate;
 
   bool operator==(const Run&) const = default;
 };

@@ -170,7 +170,7 @@ class Setup(CheckTest):
         return done
 
     def test_the_judges_of_exports_are_brought_once(self):
-        done = self.run_setup_for_tests('mkdir -p "$2/hta" "$2/perfetto"; echo >"$2/hta/trace_analysis.py"')
+        done = self.run_setup_for_tests('mkdir -p "$2/hta" "$2/perfetto" "$2/prometheus_client"; echo >"$2/hta/trace_analysis.py"')
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         self.assertTrue((self.scratch / "build/judges/hta/trace_analysis.py").exists())
         arguments = (self.scratch / "pip").read_text().split()
@@ -184,7 +184,7 @@ class Setup(CheckTest):
         done = self.run_setup_for_tests("echo no route to the index; exit 1")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("no route to the index", done.stderr)
-        self.assertTrue(done.stderr.splitlines()[-1].endswith("the tests trace_export.judge_* will be skipped"), done.stderr)
+        self.assertTrue(done.stderr.splitlines()[-1].endswith("the tests trace_export.judge_* and site.judge will be skipped"), done.stderr)
         self.assertFalse((self.scratch / "build/judges").exists())
 
     def run_setup_wheel(self, pip):

@@ -159,7 +159,8 @@ class RunOptions(unittest.TestCase):
         secret = "hunter2-is-a-password"
         command = ["sh", "-c", f"exec {BUILD}/examples/train_loop", "sh", f"--token={secret}"]
         (self.place / "policy.toml").write_text('version = 1\n[log]\nlevel = "debug"\nfile = "log.txt"\n', encoding="utf-8")
-        under = ["--policy", "policy.toml", "--summary", "summary.json", "--set", "tracer.stacks=full"]
+        (self.place / "site").mkdir()
+        under = ["--policy", "policy.toml", "--set", f"run.summaries={self.place}/site", "--summary", "summary.json", "--set", "tracer.stacks=full"]
         self.slipstream("run", *under, "-o", "trace", "--report", "--", *command)
         self.slipstream("run", "--", *command)
         self.slipstream("export", "trace", "--sqlite", "run.sqlite", "--chrome", "run.json", "--perfetto", "run.pftrace", "--allocations", "run.alloc")
@@ -174,6 +175,7 @@ class RunOptions(unittest.TestCase):
             {path.name for path in files},
         )
         self.assertIn("train_loop", (self.place / "summary.json").read_text())
+        self.assertIn("train_loop", next((self.place / "site").glob("*.json")).read_text())
         for path in files:
             self.assertNotIn(secret.encode(), path.read_bytes(), path)
         # Only who asks for it has it.

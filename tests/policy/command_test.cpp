@@ -131,6 +131,8 @@ TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
             "log.max_size                  \"64KiB\"           p.toml:2\n"
             "intercept.level               \"runtime\"         default\n"
             "run.watcher                   \"auto\"            default\n"
+            "run.summaries                 \"\"                default\n"
+            "run.summaries_mode            \"private\"         default\n"
             "children.preload              \"all\"             default\n"
             "children.keep                 []                default\n"
             "children.drop                 [\"a\", \"*/x\"]      p.toml:3\n"

@@ -275,12 +275,14 @@ TEST_F(LayersTest, S59_APreloadedProcessNeverLooksForAProject) {
 TEST_F(LayersTest, S59_AProjectsFileSetsNoVariablesAndNoFileUnlessItIsNamed) {
   Write("home/project/slipstream.toml", "[log]\nfile = \"\"\n[environment]\n");
   EXPECT_EQ(From("home/project", Files), "project home/project/slipstream.toml") << "what sets nothing is harmless";
-  Write("home/project/slipstream.toml", "[log]\nfile = \"/data/x\"\n[environment]\nPYTHONPATH = \"here\"\n");
+  Write("home/project/slipstream.toml",
+        "[log]\nfile = \"/data/x\"\n[environment]\nPYTHONPATH = \"here\"\n[run]\nsummaries = \"/data/y\"\n");
   const std::string file = "home/project/slipstream.toml";
   const std::string why = "\" may not stand in a project's file that nobody named, expected --policy " + file +
                           " on the command line, if you trust it\n";
-  EXPECT_EQ(From("home/project", [](const Loaded&) { return ""; }),
-            file + ":3:1: \"log.file" + why + file + ":5:1: \"environment.PYTHONPATH" + why);
+  EXPECT_EQ(From("home/project", [](const Loaded&) { return ""; }), file + ":3:1: \"log.file" + why + file +
+                                                                        ":5:1: \"environment.PYTHONPATH" + why + file +
+                                                                        ":7:1: \"run.summaries" + why);
   path_ = root_ / file;
   const auto show = [](const Loaded& loaded) { return loaded.policy.environment.at("PYTHONPATH"); };
   EXPECT_EQ(From("home/project", show), "here");

@@ -402,6 +402,7 @@ TEST(Load, EveryValueOfAFileArrives) {
       "environment = { NVIDIA_TF32_OVERRIDE = \"1\", EMPTY = \"\" }\n"
       "[log]\nlevel = \"debug\"\nfile = '/tmp/slipstream.log'\nmax_size = \"1.5MB\"\n"
       "[intercept]\nlevel = \"runtime\"\n"
+      "[run]\nsummaries = \"/srv/runs\"\nsummaries_mode = \"group\"\n"
       "[allocator]\nmode = \"off\"\npre_reserve = \"1GiB\"\npre_reserve_block = \"2MiB\"\n"
       "[transfer]\nh2d = \"off\"\nd2h = \"off\"\nsmall_copies = false\nlarge_copies = false\n"
       "skip_synchronize = false\nskip_with_rdma = true\nhmm = \"stand_aside\"\nthreads = 3\nmax_pinned = \"1GiB\"\n"
@@ -414,6 +415,8 @@ TEST(Load, EveryValueOfAFileArrives) {
   expected.enabled = false;
   expected.environment = {{"NVIDIA_TF32_OVERRIDE", "1"}, {"EMPTY", ""}};
   expected.log = {.level = LogLevel::kDebug, .file = "/tmp/slipstream.log", .max_size = 1500000};
+  expected.run.summaries = "/srv/runs";
+  expected.run.summaries_mode = SummariesMode::kGroup;
   expected.allocator.mode = AllocatorMode::kOff;
   expected.allocator.pre_reserve = std::uint64_t{1} << 30;
   expected.allocator.pre_reserve_block = std::uint64_t{2} << 20;

@@ -13,14 +13,14 @@ namespace slipstream::cli {
 // A hundred days.
 inline constexpr double kMostSeconds = 8.64e6;
 
-// "90", "1.5", "90s", "10m", "2h", "250ms", "1h30m": numbers with their units, the largest first, or one number of
+// "90", "1.5", "90s", "10m", "2h", "7d", "250ms", "1h30m": numbers with their units, the largest first, or one number of
 // seconds. Seconds, more than 0 and at most kMostSeconds. Nothing: it is written in any other way.
 inline std::optional<double> ParseDuration(std::string_view text) {
   struct Unit {
     std::string_view name;
     double seconds;
   };
-  constexpr Unit kUnits[] = {{"h", 3600}, {"m", 60}, {"s", 1}, {"ms", 1e-3}};
+  constexpr Unit kUnits[] = {{"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1}, {"ms", 1e-3}};
   double all = 0;
   double last = INFINITY;  // seconds of the unit before
   while (!text.empty()) {

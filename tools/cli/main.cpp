@@ -27,6 +27,7 @@
 #include "tools/cli/export.h"
 #include "tools/cli/help.h"
 #include "tools/cli/help_topic.h"
+#include "tools/cli/metrics_command.h"
 #include "tools/cli/percent.h"
 #include "tools/cli/policy_command.h"
 #include "tools/cli/policy_diff.h"
@@ -36,6 +37,7 @@
 #include "tools/cli/run.h"
 #include "tools/cli/run_end.h"
 #include "tools/cli/runs_here.h"
+#include "tools/cli/site_command.h"
 #include "tools/cli/summary_command.h"
 #include "tools/cli/top_command.h"
 #include "tools/cli/tune_command.h"
@@ -296,6 +298,7 @@ void AddRun(CommandLine* line) {
   command.takes_command = command.needs_command = true;
   command.run = [options](const std::vector<std::string>& words) {
     options->command = words;
+    options->version = kVersion;
     options->record = options->record || options->out || options->report;
     return slipstream::cli::Run(*options);
   };
@@ -573,6 +576,65 @@ void AddTop(CommandLine* line) {
   command.run = [options](const std::vector<std::string>&) { return slipstream::cli::Top(*options); };
 }
 
+void AddSite(CommandLine* line) {
+  using slipstream::site::By;
+  const auto options = std::make_shared<slipstream::cli::SiteOptions>();
+  const auto since_s = std::make_shared<double>(0);
+  Command& command =
+      line->Add("site", "[OPTIONS] [DIR]", "Say what the runs of all users gained, and where they failed",
+                "Examples:\n"
+                "  slipstream site /srv/slipstream\n"
+                "  slipstream site --since 7d --by user\n"
+                "Each run leaves its summary in the directory that run.summaries of the policy\n"
+                "names (docs/site.md).\n"
+                "Exit status: 0 done; 1 the directory cannot be read; 2 the command line is\n"
+                "wrong, or no directory is named and the policy has none.");
+  command.app->add_option("DIR", options->directory, "The summaries' directory; default: that of run.summaries");
+  CLI::Option* const since =
+      AddDuration(command.app, "--since", since_s.get(), "Only runs that ended in this time before now, such as 7d");
+  const auto by = [options](const std::string& name) {
+    for (const By one : slipstream::site::kAllBy) {
+      if (name == slipstream::site::NameOf(one)) options->by = one;
+    }
+  };
+  command.app->add_option_function<std::string>("--by", by, "Only one table: by user, program or version")
+      ->type_name("WHAT")
+      ->check(CLI::IsMember({"user", "program", "version"}));
+  command.app->add_flag("--json", options->json, kJsonHelp);
+  command.run = [options, since, since_s](const std::vector<std::string>&) {
+    if (!since->empty()) {
+      options->since_s = *since_s;
+      options->since = since->results().front();
+    }
+    return slipstream::cli::Site(*options);
+  };
+}
+
+void AddMetrics(CommandLine* line) {
+  const auto options = std::make_shared<slipstream::cli::MetricsOptions>();
+  Command& command = line->Add("metrics", "[OPTIONS]", "Print what runs under slipstream here, for Prometheus",
+                               "Examples:\n"
+                               "  slipstream metrics\n"
+                               "  slipstream metrics --interval 15s \\\n"
+                               "    --output /var/lib/node_exporter/textfile/slipstream.prom\n"
+                               "With --interval it goes on until SIGTERM or SIGINT, and then removes the file.\n"
+                               "Exit status: 0 done; 1 the file cannot be written; 2 the command line is wrong.\n"
+                               "docs/site.md says what each metric is.");
+  CLI::Option* const output =
+      command.app
+          ->add_option("--output", options->output, "Replace this file, for the textfile collector of node_exporter")
+          ->type_name("FILE");
+  AddDuration(command.app, "--interval", &options->interval_s, "Write it again and again, from one time to the next", 1,
+              3600)
+      ->needs(output);
+  command.app->add_flag("--openmetrics", options->open_metrics,
+                        "The format OpenMetrics; default: the text format of Prometheus, which node_exporter reads");
+  command.run = [options](const std::vector<std::string>&) {
+    options->version = kVersion;
+    return slipstream::cli::Metrics(*options);
+  };
+}
+
 void AddExport(CommandLine* line) {
   const auto options = std::make_shared<slipstream::cli::ExportOptions>();
   Command& command = line->Add("export", "[OPTIONS] [RUN...]", "Write a recorded run in formats that other tools read",
@@ -732,6 +794,8 @@ int Main(int argc, char** argv) {
   AddCompare(&line);
   AddTune(&line);
   AddTop(&line);
+  AddSite(&line);
+  AddMetrics(&line);
   AddRecord(&line);
   AddExport(&line);
   AddPolicy(&line);

@@ -104,6 +104,10 @@ RunState StateOf(const RunOptions& options, const Preparation& preparation, cons
   state.children_chosen = !policy::ChildrenVariable(policy.children, preparation.library).empty();
   state.saved_in = SavedSummariesPlace(environment);
   state.error_output = LookAtErrorOutput();
+  state.version = options.version;
+  state.enabled = policy.enabled;
+  state.site_directory = policy.run.summaries;
+  state.site_for_group = policy.run.summaries_mode == policy::SummariesMode::kGroup;
   for (const policy::LayerFile& file : preparation.loaded.layers) {
     if (file.found) state.policy_files.push_back(file);
   }
@@ -354,7 +358,7 @@ int Run(const RunOptions& options) {
     }
   }
   if (options.record && !state.trace) Complain("no trace: the policy says enabled = false");
-  const bool wants_end = !options.quiet || options.summary || state.trace;
+  const bool wants_end = !options.quiet || options.summary || state.trace || !state.site_directory.empty();
   RunDirectory directory;
   if (wants_end && !MakeDirectory(options, state, std::string(environment.Get("TMPDIR").value_or("")), &directory))
     return kCannotStart;

@@ -22,6 +22,7 @@ struct RunOptions {
   bool report = false;                 // print what the trace says, at the end
   std::vector<std::pair<std::string, std::string>> set;  // keys of the policy, and values as variables have them
   std::vector<std::string> command;                      // never empty
+  std::string version{};                                 // of slipstream
 };
 
 // Why "KEY=VALUE" sets no key of a policy, in one line; empty: *setting is what it sets.

@@ -19,6 +19,7 @@
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/install.h"
 #include "tools/cli/run_directory.h"
+#include "tools/cli/run_record.h"
 #include "tools/cli/run_state.h"
 #include "tools/cli/saved_summary.h"
 #include "tools/cli/still_running.h"
@@ -187,6 +188,10 @@ bool EndRun(const std::string& directory, const RunEnding& ending) {
       if (const std::string why = WriteSummaryFile(state->summary_file, json); !why.empty()) {
         texts.printed = Message("cannot write the summary to " + state->summary_file + ": " + why) + texts.printed;
       }
+    }
+    if (const std::string why = WriteRunRecord(*state, summary); !why.empty()) {
+      texts.printed =
+          Message("no summary of this run in " + state->site_directory + " (run.summaries): " + why) + texts.printed;
     }
     if (ending.print) Print(state->error_output, texts.printed);
     SaveSummary(state->saved_in, {.start_unix_ns = state->start_unix_ns,

@@ -50,7 +50,11 @@ StateJson ToJson(const RunState& state) {
             {"inode", state.error_output.inode},
             {"special", state.error_output.special},
             {"path", state.error_output.path}}},
-          {"policy_files", std::move(files)}};
+          {"policy_files", std::move(files)},
+          {"version", state.version},
+          {"enabled", state.enabled},
+          {"site_directory", state.site_directory},
+          {"site_for_group", state.site_for_group}};
 }
 
 RunState FromJson(const StateJson& json) {
@@ -70,6 +74,11 @@ RunState FromJson(const StateJson& json) {
   json.at("children_chosen").get_to(state.children_chosen);
   json.at("summary_file").get_to(state.summary_file);
   json.at("saved_in").get_to(state.saved_in);
+  // A run may have begun under an earlier version.
+  state.version = json.value("version", "");
+  state.enabled = json.value("enabled", true);
+  state.site_directory = json.value("site_directory", "");
+  state.site_for_group = json.value("site_for_group", false);
   const StateJson& output = json.at("error_output");
   output.at("open").get_to(state.error_output.open);
   output.at("device").get_to(state.error_output.device);

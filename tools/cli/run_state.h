@@ -45,6 +45,10 @@ struct RunState {
   std::string saved_in{};        // where summaries are kept (saved_summary.h); empty: nowhere
   ErrorOutput error_output{};
   std::vector<policy::LayerFile> policy_files{};
+  std::string version{};         // of slipstream
+  bool enabled = true;           // the policy says so
+  std::string site_directory{};  // of run.summaries; empty: none
+  bool site_for_group = false;   // its files may be read by their group
 };
 
 // Why it could not be written; empty: it is there.

@@ -36,8 +36,9 @@ tracer::ProcessCounts Total(const std::vector<tracer::ProcessCounts>& processes)
 // One screen. Every part is shown or summed in a line of its own, so the lines add up to the total.
 std::string FormatSummary(const RunSummary& summary);
 
-// One JSON object, schema kSummarySchema. Functions that were not called are left out.
-std::string SummaryJson(const RunSummary& summary);
+// One JSON object, schema kSummarySchema. Functions that were not called are left out. kTotals: "processes" is empty.
+enum class SummaryHas : uint8_t { kProcesses, kTotals };
+std::string SummaryJson(const RunSummary& summary, SummaryHas has = SummaryHas::kProcesses);
 
 // "13000 /path/libcudart.so.13" taken apart.
 struct RuntimeFact {

@@ -90,9 +90,10 @@ Json PolicyJson(const std::vector<policy::LayerFile>& files) {
 
 }  // namespace
 
-std::string SummaryJson(const RunSummary& summary) {
+std::string SummaryJson(const RunSummary& summary, SummaryHas has) {
   Json processes = Json::array();
   for (const tracer::ProcessCounts& process : summary.processes) {
+    if (has == SummaryHas::kTotals) break;
     processes.push_back(ProcessJson(process));
     processes.back()["still_running"] = summary.still_running.count(process.pid) != 0;
   }

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "tools/cli/close_from.h"
 #include "tools/cli/run_end.h"
 
 namespace slipstream::cli {
@@ -26,15 +26,6 @@ namespace {
 constexpr int kRoot = 0;
 constexpr int kLock = 1;
 constexpr int kFirstOther = 3;
-
-// Not close_range of the C library, which is younger than the oldest that we serve.
-void CloseFrom(int first) {
-  if (syscall(SYS_close_range, static_cast<unsigned>(first), ~0U, 0U) == 0) return;
-  rlimit limit{};
-  const int end =
-      getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < 1 << 20 ? static_cast<int>(limit.rlim_cur) : 1 << 20;
-  for (int descriptor = first; descriptor < end; ++descriptor) close(descriptor);
-}
 
 // Moves them there, whatever the two had. False where there is no room.
 bool KeepOnly(int root, int lock) {

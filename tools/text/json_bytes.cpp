@@ -131,6 +131,10 @@ std::string WithMarksForSurrogates(std::string_view text) {
 std::string DumpBytes(const nlohmann::json& json, int indent) { return Dump(json, indent); }
 std::string DumpBytes(const nlohmann::ordered_json& json, int indent) { return Dump(json, indent); }
 
+std::string ForParser(std::string_view text) { return WithMarksForSurrogates(text); }
+
+std::string FromParser(std::string_view text) { return Unmarked(text); }
+
 nlohmann::json ParseBytes(std::string_view text) {
   return WithTexts(nlohmann::json::parse(WithMarksForSurrogates(text)), Unmarked);
 }

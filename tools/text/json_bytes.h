@@ -19,4 +19,8 @@ std::string DumpBytes(const nlohmann::ordered_json& json, int indent);
 
 nlohmann::json ParseBytes(std::string_view text);
 
+// For who reads JSON part by part: the text as the library takes it, and a text in it as it was.
+std::string ForParser(std::string_view text);
+std::string FromParser(std::string_view text);
+
 }  // namespace slipstream::text

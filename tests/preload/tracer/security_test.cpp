@@ -223,7 +223,9 @@ TEST_F(SecurityTest, NoVariablesAndNoArgumentsAreWrittenAnywhereUnlessAskedFor) 
   NEEDS_PLAIN_BUILD();
   const auto record = [&](const std::string& place, const Variables& more) {
     fs::create_directory(place);
-    Variables variables = {{"API_TOKEN", std::string("env-") + kSecret},
+    fs::create_directory(place + "/site");
+    Variables variables = {{"SLIPSTREAM_RUN_SUMMARIES", place + "/site"},
+                           {"API_TOKEN", std::string("env-") + kSecret},
                            {"SIMCUDA_SEED", "0"},
                            {"SLIPSTREAM_LOG_LEVEL", "debug"},
                            {"SLIPSTREAM_LOG_FILE", place + "/log"},
@@ -247,6 +249,8 @@ TEST_F(SecurityTest, NoVariablesAndNoArgumentsAreWrittenAnywhereUnlessAskedFor) 
   EXPECT_NE(with.find(".spool"), std::string::npos) << with;
   EXPECT_NE(with.find("t.sqlite"), std::string::npos) << with;
   EXPECT_EQ(with.find("s.json"), std::string::npos) << with;
+  EXPECT_EQ(FilesWith(place_ + "/asked/site", std::string("argv-") + kSecret), "");
+  EXPECT_NE(FilesWith(place_ + "/asked/site", "preload_traced"), "") << "what a run leaves for its site";
 }
 
 // Whether a terminal would take anything of the text for more than text.

@@ -30,7 +30,8 @@ ROOMS_OF_TOOLS = {
     "trace": {"text"},
     "compare": {"text", "trace"},
     "tune": {"compare"},
-    "cli": {"text", "trace", "compare", "tune"},
+    "site": {"text", "trace"},
+    "cli": {"text", "trace", "compare", "tune", "site"},
     "dev": {"trace"},
     "examples": set(),
 }

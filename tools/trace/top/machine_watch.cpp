@@ -1,28 +1,15 @@
 #include "tools/trace/top/machine_watch.h"
 
-#include <pwd.h>
 #include <time.h>
 
 #include <algorithm>
-#include <array>
 #include <tuple>
 
+#include "tools/text/user_name.h"
 #include "tools/trace/top/words.h"
 #include "tracer/base/clock.h"
 
 namespace slipstream::top {
-namespace {
-
-std::string NameOfUser(std::optional<uid_t> user) {
-  if (!user) return "";
-  passwd entry{};
-  passwd* found = nullptr;
-  std::array<char, 4096> text{};
-  const bool known = getpwuid_r(*user, &entry, text.data(), text.size(), &found) == 0 && found != nullptr;
-  return known ? entry.pw_name : std::to_string(*user);
-}
-
-}  // namespace
 
 MachineWatch::MachineWatch(ProcFiles processes, bool for_everybody)
     : processes_(std::move(processes)), for_everybody_(for_everybody) {}
@@ -44,7 +31,7 @@ void MachineWatch::Find(uint64_t now_ns) {
       continue;
     }
     Run* const run = runs_.emplace_back(std::make_unique<Run>()).get();
-    run->user = NameOfUser(found.owner);
+    run->user = found.owner ? text::UserName(*found.owner) : "";
     run->watch =
         std::make_unique<RunWatch>(RunWatchOptions{.directories = {found.directory},
                                                    .owner = for_everybody_ ? found.owner : std::nullopt,

@@ -1,0 +1,55 @@
+#include "tools/site/metrics_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+namespace slipstream::site {
+namespace {
+
+std::string Why() { return std::strerror(errno); }
+
+std::string PutAll(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return Why();
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string MetricsFile::Write(const std::string& text) {
+  std::string beside = path_ + ".XXXXXX";
+  const int file = mkostemp(beside.data(), O_CLOEXEC);
+  if (file < 0) return Why();
+  struct stat facts {};
+  std::string error = fchmod(file, 0644) != 0 || fstat(file, &facts) != 0 ? Why() : PutAll(file, text);
+  if (close(file) != 0 && error.empty()) error = Why();
+  if (error.empty() && rename(beside.c_str(), path_.c_str()) != 0) error = Why();
+  if (!error.empty()) {
+    unlink(beside.c_str());
+    return error;
+  }
+  device_ = facts.st_dev;
+  inode_ = facts.st_ino;
+  written_ = true;
+  return {};
+}
+
+void MetricsFile::Remove() {
+  struct stat facts {};
+  if (!written_ || lstat(path_.c_str(), &facts) != 0 || facts.st_dev != device_ || facts.st_ino != inode_) return;
+  unlink(path_.c_str());
+  written_ = false;
+}
+
+}  // namespace slipstream::site
