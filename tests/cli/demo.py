@@ -142,7 +142,7 @@ class OnTheSimulatedDevice(DemoTest):
         self.assertEqual(self.run_words("sh", "-c", record, PATH=path).returncode, 0)
         said = self.run_words("sh", "-c", report, PATH=path)
         self.assertEqual(said.returncode, 0, said.stderr)
-        self.assertIn("WALL TIME", said.stdout)
+        self.assertIn("A STEP of ", said.stdout)
         self.assertEqual(self.run_words("sh", "-c", advise, PATH=path).returncode, 0)
 
     def test_elsewhere_it_names_itself_by_its_path(self):

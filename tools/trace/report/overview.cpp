@@ -244,6 +244,8 @@ std::string GainedText(const ProcessReport& process, size_t columns) {
                  "SLIPSTREAM gained host time" + std::string(process.has_steps ? ", a step: " : ": ") + gained);
 }
 
+std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
 std::string MemoryText(const ProcessReport& process, size_t columns) {
   const HeldReport* most = nullptr;
   for (const HeldReport& held : process.held) {
@@ -258,7 +260,10 @@ std::string MemoryText(const ProcessReport& process, size_t columns) {
     constexpr size_t kLeastPlace = 22;
     const HolderReport& holder = most->holders.front();
     text += "; " + bytes(holder.sum.bytes) + " of it ";
-    text += HolderLabel(holder, std::max(kLeastPlace, columns - std::min(columns, text::Columns(text))));
+    const size_t room = std::max(kLeastPlace, columns - std::min(columns, text::Columns(text)));
+    // Where no line is known the file says most.
+    const bool by_file = !holder.known && !holder.library.empty();
+    text += by_file ? Cut(Escape(FileName(holder.library)), room) : HolderLabel(holder, room);
   }
   return Wrapped(columns, text);
 }
