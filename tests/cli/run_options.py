@@ -5,6 +5,7 @@
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -22,11 +23,13 @@ class RunOptions(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.place = pathlib.Path(folder.name).resolve()
 
-    def slipstream(self, *words, status=0, any_status=False):
+    def environment(self):
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLIPSTREAM_", "SIMCUDA_", "XDG_"))}
-        env = kept | {"LD_LIBRARY_PATH": str(BUILD / "sim"), "SIMCUDA_DEVICES": "1", "HOME": str(self.place), "COLUMNS": "80", "TMPDIR": str(self.place)}
+        return kept | {"LD_LIBRARY_PATH": str(BUILD / "sim"), "SIMCUDA_DEVICES": "1", "HOME": str(self.place), "COLUMNS": "80", "TMPDIR": str(self.place)}
+
+    def slipstream(self, *words, status=0, any_status=False):
         argv = [BUILD / "slipstream", *words]
-        done = subprocess.run(argv, cwd=self.place, env=env, capture_output=True, text=True, timeout=100)
+        done = subprocess.run(argv, cwd=self.place, env=self.environment(), capture_output=True, text=True, timeout=100)
         if not any_status:
             self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done
@@ -62,6 +65,17 @@ class RunOptions(unittest.TestCase):
         self.assertTrue(done.stderr.endswith(report), done.stderr)
         self.assertNotIn("to read it", done.stderr)
         self.assertTrue(self.run_loop("--report", "--quiet").stderr.startswith("VERDICT"))
+
+    def test_a_report_that_nobody_reads_holds_nothing_up(self):
+        reading, writing = os.pipe()
+        self.addCleanup(os.close, reading)
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+        words = [BUILD / "slipstream", "run", "--report", "--quiet", "--", BUILD / "examples" / "train_loop"]
+        with subprocess.Popen(words, cwd=self.place, env=self.environment(), stdout=subprocess.DEVNULL, stderr=writing) as run:
+            # The report has room for a part of it alone.
+            os.write(writing, bytes(4096 - 256))
+            os.close(writing)
+            self.assertEqual(run.wait(timeout=100), 0)
 
     def test_keys_of_the_policy(self):
         self.run_loop("--summary", "on.json")

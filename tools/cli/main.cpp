@@ -361,7 +361,7 @@ void AddAdvise(CommandLine* line) {
   const auto options = std::make_shared<slipstream::cli::AdviseOptions>();
   Command& command = line->Add("advise", "[OPTIONS] [RUN...]", "Say what to change, and what that would gain",
                                "Examples:\n"
-                               "  SLIPSTREAM_TRACER_DEVICE=cupti slipstream run --record -- python train.py\n"
+                               "  slipstream run --record -- python train.py\n"
                                "  slipstream advise slipstream-trace-...\n"
                                "  slipstream advise slipstream-trace-20260101-*  # of srun: all ranks at once\n"
                                "Exit status: 0 done; 1 it could not be made; 2 the command line is wrong; 3 the\n"

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 
@@ -77,11 +79,11 @@ class LockedState {
   bool ours_ = false;
 };
 
-// Nothing more is written once somebody does not take it.
-void Print(const ErrorOutput& output, std::string_view text) {
-  if (text.empty()) return;
+// Nothing more is written once somebody does not take it. False: then, or where nothing can be written.
+bool Print(const ErrorOutput& output, std::string_view text) {
+  if (text.empty()) return true;
   const int file = OpenErrorOutput(output);
-  if (file < 0) return;
+  if (file < 0) return false;
   while (!text.empty()) {
     pollfd ready = {.fd = file, .events = POLLOUT, .revents = 0};
     const int polled = poll(&ready, 1, kPatienceMs);
@@ -94,6 +96,7 @@ void Print(const ErrorOutput& output, std::string_view text) {
     text.remove_prefix(static_cast<size_t>(written));
   }
   close(file);
+  return text.empty();
 }
 
 RunSummary SumUp(const std::string& directory, const RunState& state, const RunEnding& ending) {
@@ -143,23 +146,47 @@ Texts TextsOf(const std::string& directory, const RunState& state, const RunSumm
   return texts;
 }
 
-// To where the summary goes, by a process of its own: whatever becomes of it, the run has ended.
-void PrintReport(const std::string& directory, const ErrorOutput& output) {
-  const int file = OpenErrorOutput(output);
+[[noreturn]] void BecomeReport(const std::string& directory, int answer, int errors) {
   const std::string command = OwnExecutable();
-  if (file < 0 || command.empty()) return;
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(file, STDOUT_FILENO);
-    dup2(file, STDERR_FILENO);
-    std::array<const char*, 4> words = {command.c_str(), "report", directory.c_str(), nullptr};
-    execv(command.c_str(), const_cast<char* const*>(words.data()));
-    _exit(kNotExecutable);
+  winsize size{};
+  // As wide as where it will be printed.
+  const bool terminal = isatty(errors) != 0;
+  if (terminal && ioctl(errors, TIOCGWINSZ, &size) == 0) {
+    setenv("COLUMNS", std::to_string(size.ws_col).c_str(), /*overwrite=*/0);
   }
-  close(file);
+  dup2(answer, STDOUT_FILENO);
+  // There it says how far it is. Elsewhere nobody may be reading.
+  dup2(terminal ? errors : answer, STDERR_FILENO);
+  std::array<const char*, 4> words = {command.c_str(), "report", directory.c_str(), nullptr};
+  execv(command.c_str(), const_cast<char* const*>(words.data()));
+  _exit(kNotExecutable);
+}
+
+// To where the summary goes. Made by a process of its own: whatever becomes of it, the run has ended.
+void PrintReport(const std::string& directory, const ErrorOutput& output) {
+  int answer[2];
+  const int errors = OpenErrorOutput(output);
+  if (errors < 0) return;
+  if (pipe2(answer, O_CLOEXEC) != 0) {
+    close(errors);
+    return;
+  }
+  const pid_t child = fork();
+  if (child == 0) BecomeReport(directory, answer[1], errors);
+  close(errors);
+  close(answer[1]);
+  std::string text;
+  char part[4096];
+  for (ssize_t got = 1; child > 0 && got != 0;) {
+    got = read(answer[0], part, sizeof(part));
+    if (got < 0 && errno != EINTR) break;
+    if (got > 0) text.append(part, static_cast<size_t>(got));
+  }
+  close(answer[0]);
   int status = 0;
   while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+  Print(output, text);
 }
 
 // The root is alive, so nobody else has ended its run: the command has removed the directory, or somebody who cleans
@@ -180,6 +207,7 @@ bool EndRun(const std::string& directory, const RunEnding& ending) {
   const LockedState locked(directory, ending.wait);
   if (!locked.ours()) return false;
   const std::optional<RunState> state = ParseRunState(locked.Text());
+  bool reader = false;  // somebody takes what is printed
   if (state) {
     const RunSummary summary = SumUp(directory, *state, ending);
     Texts texts = TextsOf(directory, *state, summary);
@@ -193,7 +221,7 @@ bool EndRun(const std::string& directory, const RunEnding& ending) {
       texts.printed =
           Message("no summary of this run in " + state->site_directory + " (run.summaries): " + why) + texts.printed;
     }
-    if (ending.print) Print(state->error_output, texts.printed);
+    reader = ending.print && Print(state->error_output, texts.printed);
     SaveSummary(state->saved_in, {.start_unix_ns = state->start_unix_ns,
                                   .root = state->root,
                                   .trace = state->trace ? directory : "",
@@ -201,7 +229,7 @@ bool EndRun(const std::string& directory, const RunEnding& ending) {
                                   .json = json});
   }
   RemoveRun(directory, state && state->trace);
-  if (state && state->trace && state->report && ending.print) PrintReport(directory, state->error_output);
+  if (state && state->trace && state->report && reader) PrintReport(directory, state->error_output);
   return true;
 }
 
