@@ -113,7 +113,7 @@ class Topics(unittest.TestCase):
             self.assertNotIn("###", page)
 
     def test_what_is_named_anywhere_is_there(self):
-        texts = {path.name: path.read_text() for path in PAGES.iterdir()}
+        texts = {path.name: path.read_text() for path in (*PAGES.iterdir(), PAGES.parent / "topics")}
         for path in [*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md",
                      *(file for folder in SOURCES for file in (ROOT / folder).rglob("*") if file.suffix in (".cpp", ".h", ".py", ".def"))]:
             texts[str(path)] = re.sub(r'"\s*\n\s*"', "", path.read_text())  # a message in several strings

@@ -72,7 +72,7 @@ std::vector<std::string> Topics() {
   return topics;
 }
 
-std::string TopicsText() { return Read(PathOf("topics")).value_or(kNoPages); }
+std::string TopicsText() { return Read(PathOf("../topics")).value_or(kNoPages); }
 
 bool ShowTopic(const std::string& topic, int* status) {
   // A name, and no path that leads elsewhere.

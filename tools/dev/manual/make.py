@@ -4,7 +4,7 @@
     make.py --command PATH --lowdown PATH --version VERSION --out DIR
 
 DIR then has man/man1, man5 and man7, which `man` reads, and slipstream/help, plain text of 80 columns, which `slipstream help` shows:
-a file TOPIC.txt each, and topics, their list. A link that leads nowhere is an error.
+a file TOPIC.txt each, and their list, slipstream/topics. (pip removes a folder whole only if a file lies in it, not in its folders alone.) A link that leads nowhere is an error.
 
 Exit status: 0 all pages are there; 1 one could not be made.
 """
@@ -115,7 +115,7 @@ class Manual:
             lines += textwrap.wrap(about, COLUMNS, initial_indent=f"  {topic:<22}", subsequent_indent=" " * 24)
         lines += ["", "Rules of advice (`slipstream help RULE`):"]
         lines += textwrap.wrap(", ".join(self.rules), COLUMNS, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
-        (self._options.out / "slipstream" / "help" / "topics").write_text("\n".join(lines) + "\n")
+        (self._options.out / "slipstream" / "topics").write_text("\n".join(lines) + "\n")
 
 
 def main():
