@@ -223,7 +223,7 @@ std::string MoreText(const Rule& first, size_t columns) {
 std::string OnTheVerdict(const Facts& facts, const Findings& findings) {
   const std::optional<Answered> answered = AnswerTo(facts, findings);
   if (!answered) return "";
-  const std::string text = "the report's verdict: " + report::VerdictSentence(*facts.report, answered->verdict);
+  std::string text = "the report's verdict: " + report::VerdictSentence(*facts.report, answered->verdict);
   const bool is_loss = answered->verdict.bottleneck != report::VerdictKind::kGpuBound;
   if (answered->by == 1 || (answered->by == 0 && !is_loss && findings.advice.empty())) return text;
   if (answered->by == 0) {
