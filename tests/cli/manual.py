@@ -85,6 +85,7 @@ class Topics(unittest.TestCase):
         page = run("help", "report").stdout
         self.assertTrue(page.startswith(run("report", "--help").stdout), page[:200])
         self.assertIn("\nAbout slipstream report\n", page)
+        self.assertIn("`--steps N`", run("help", "run").stdout)  # code keeps its quotes
         self.assertEqual(run("help", "policy", "diff").stdout, run("policy", "diff", "--help").stdout)
         self.assertIn("TOPIC", run("help", "--help").stdout)
         self.assertEqual(run("help", "run", "--help").stdout, run("run", "--help").stdout)
@@ -105,7 +106,7 @@ class Topics(unittest.TestCase):
         self.assertGreater(len(rules), 30)
         advise = (ROOT / "docs" / "advise.md").read_text()
         for rule in rules:
-            page = " ".join(run("help", rule).stdout.split())
+            page = " ".join(run("help", rule).stdout.replace("`", "").split())
             self.assertTrue(page.startswith(f"Advice: {rule} "), page[:80])
             section = advise.partition(f"### `{rule}`\n")[2]
             first = " ".join(section.split("(")[0].split(".")[0].split()[:5]).replace("`", "")
