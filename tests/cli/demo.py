@@ -145,6 +145,14 @@ class OnTheSimulatedDevice(DemoTest):
         self.assertIn("A STEP of ", said.stdout)
         self.assertEqual(self.run_words("sh", "-c", advise, PATH=path).returncode, 0)
 
+    def test_another_runtime_does_not_stand_in_the_way(self):
+        (self.place / "libcudart.so.13").symlink_to(BUILD / "libslipstream.so")
+        path = f"{BUILD}:{os.environ['PATH']}"
+        done = self.run_words("slipstream", "demo", "--simulated", PATH=path, LD_LIBRARY_PATH=str(self.place))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        record = re.search(r"^  (LD_LIBRARY_PATH=\S+ slipstream run .*)$", done.stdout, re.MULTILINE)[1]
+        self.assertEqual(self.run_words("sh", "-c", record, PATH=path, LD_LIBRARY_PATH=str(self.place)).returncode, 0)
+
     def test_elsewhere_it_names_itself_by_its_path(self):
         done = self.run_words(BUILD / "slipstream", "demo", "--simulated", PATH="/usr/bin:/bin")
         self.assertIn(f"\n  {BUILD}/slipstream report\n", done.stdout)

@@ -11,6 +11,7 @@ from email.parser import HeaderParser
 from support import ROOT, WheelTest, run, the
 
 WHEEL = the("slipstream-*.whl")
+DEMO = the("slipstream_demo-*.whl")
 ARCHIVE = the("slipstream-*.tar.gz")
 # As it was before it was stripped: names of what runs at load are looked at.
 BUILT = ROOT / "build" / "wheel" / "libslipstream.so"
@@ -40,12 +41,43 @@ class Files(WheelTest):
 
     def test_nothing_but_what_is_needed(self):
         info = f"{self.stem}.dist-info"
-        self.assertEqual(self.names, {
+        pages = {name for name in self.names if re.fullmatch(
+            rf"{self.stem}\.data/data/share/(man/man[157]/slipstream[a-z-]*\.[157]|slipstream/(help/[a-z0-9-]+\.txt|topics))", name)}
+        self.assertEqual(self.names - pages, {
             "slipstream/__init__.py", "slipstream/__main__.py", f"{self.stem}.data/scripts/slipstream",
-            f"{self.stem}.data/data/libexec/libslipstream.so", f"{info}/METADATA", f"{info}/RECORD",
-            f"{info}/WHEEL", f"{info}/licenses/LICENSE", f"{info}/licenses/NOTICE.md"})
+            f"{self.stem}.data/data/libexec/libslipstream.so", f"{self.stem}.data/data/share/slipstream/demo/train_resnet_demo.py",
+            f"{info}/METADATA", f"{info}/RECORD", f"{info}/WHEEL", f"{info}/licenses/LICENSE", f"{info}/licenses/NOTICE.md"})
+        self.assertGreater(len(pages), 80)
         self.assertEqual(self.modes[f"{self.stem}.data/scripts/slipstream"] & 0o777, 0o755)
         self.assertLess(WHEEL.stat().st_size, 8 << 20)
+
+    def test_the_manual_is_small(self):
+        with zipfile.ZipFile(WHEEL) as packed:
+            self.assertLess(sum(member.compress_size for member in packed.infolist() if "/share/" in member.filename), 1 << 20)
+
+    def test_what_pip_shows(self):
+        metadata = self.metadata("METADATA")
+        self.assertEqual(metadata["Author"], "The slipstream authors")
+        self.assertEqual(metadata["License-Expression"], "Apache-2.0")
+        self.assertTrue(metadata["Summary"])
+        self.assertIn("Environment :: Console", metadata.get_all("Classifier"))
+
+    def test_the_demo_is_a_wheel_of_its_own(self):
+        folder = f"slipstream_demo-{version_of_project()}"
+        with zipfile.ZipFile(DEMO) as packed:
+            names = {name for name in packed.namelist() if ".dist-info/" not in name}
+            packed.extractall(self.scratch)
+        place = f"{folder}.data/data/libexec/slipstream-demo"
+        self.assertEqual(names, {f"{place}/{name}" for name in ("libcuda.so.1", "libcudart.so.13", "libcupti.so.13", "train_loop")}
+                         | {f"{folder}.data/data/share/doc/slipstream-demo/LICENSE"})
+        self.assertLess(DEMO.stat().st_size, 2 << 20)
+        metadata = HeaderParser().parsestr((self.scratch / f"{folder}.dist-info" / "METADATA").read_text())
+        self.assertEqual((metadata["Name"], metadata["Version"], metadata.get("Requires-Dist")), ("slipstream-demo", version_of_project(), None))
+        for name in names:
+            if "/libexec/" in name:
+                versions = {tuple(map(int, found.split("."))) for found in re.findall(r"@GLIBC_([0-9.]+)", self.elf("--dyn-syms", self.scratch / name))}
+                self.assertLessEqual(max(versions), OLDEST_GLIBC, name)
+                self.assertNotIn(str(ROOT).encode(), (self.scratch / name).read_bytes())
 
     def test_its_name_says_where_it_runs(self):
         self.assertEqual(WHEEL.name, f"{self.stem}-py3-none-manylinux_2_28_x86_64.whl")
@@ -56,7 +88,9 @@ class Files(WheelTest):
         metadata = self.metadata("METADATA")
         self.assertEqual(metadata["Name"], "slipstream")
         self.assertEqual(metadata["Version"], version_of_project())
-        self.assertIsNone(metadata.get("Requires-Dist"))
+        # What the extra brings is of the same version.
+        self.assertEqual([re.sub(r'\s|"|\'', "", one) for one in metadata.get_all("Requires-Dist")],
+                         [f"slipstream-demo=={version_of_project()};extra==demo"])
 
     def elf(self, *arguments):
         return subprocess.run(["readelf", "--wide", *arguments], capture_output=True, text=True, check=True).stdout
@@ -99,8 +133,11 @@ class Files(WheelTest):
         top = f"{self.stem}-linux-x86_64"
         with tarfile.open(ARCHIVE) as packed:
             content = {member.name: packed.extractfile(member).read() for member in packed.getmembers() if member.isfile()}
-        self.assertEqual(set(content), {f"{top}/bin/slipstream", f"{top}/libexec/libslipstream.so",
-                                        f"{top}/share/doc/slipstream/LICENSE", f"{top}/share/doc/slipstream/NOTICE.md"})
+        data = f"{self.stem}.data/data/"
+        shared = {f"{top}/{name.removeprefix(data)}" for name in self.names if name.startswith(f"{data}share/")}
+        self.assertEqual(set(content) - shared, {f"{top}/bin/slipstream", f"{top}/libexec/libslipstream.so",
+                                                 f"{top}/share/doc/slipstream/LICENSE", f"{top}/share/doc/slipstream/NOTICE.md"})
+        self.assertEqual(shared - set(content), set())
         self.assertEqual(content[f"{top}/bin/slipstream"], self.command.read_bytes())
         self.assertEqual(content[f"{top}/libexec/libslipstream.so"], self.library.read_bytes())
 

@@ -14,12 +14,17 @@ import venv
 from support import BUILD, NOBODY, ROOT, WheelTest, clean_environment, run, the, tree
 
 WHEEL = the("slipstream-*.whl")
+DEMO = the("slipstream_demo-*.whl")
 ARCHIVE = the("slipstream-*.tar.gz")
 PIP = [sys.executable, "-m", "pip"]
 INSTALL = [*PIP, "install", "--quiet", "--no-index", "--no-deps", "--no-warn-script-location"]
 VERSION = re.compile(r"slipstream [0-9.]+ \(commit [0-9a-f]{12}(-dirty)?\)\n")
 TORCH = ROOT / "build" / "torch"
 AS_ANOTHER = {"as_user": NOBODY} if os.getuid() == 0 and shutil.which("setpriv") else {}
+
+
+# Folders above those of the pages for man: pip leaves them, empty.
+EMPTY = {"share", "share/man"}
 
 
 class InAnEnvironment(WheelTest):
@@ -40,7 +45,7 @@ class InAnEnvironment(WheelTest):
         self.succeeds(*PIP, "--python", self.python, "check")
         self.assertRegex(self.succeeds(self.python, "-m", "slipstream", "--version").stdout, VERSION)
         self.succeeds(*PIP, "--python", self.python, "uninstall", "--quiet", "--yes", "slipstream")
-        self.assertEqual(tree(self.environment), self.before)
+        self.assertEqual(tree(self.environment) - EMPTY, self.before)
 
     def test_the_module(self):
         said = self.succeeds(self.python, "-c", "import slipstream; print(slipstream.__version__)").stdout
@@ -98,14 +103,50 @@ class InAnEnvironment(WheelTest):
         self.assertRegex(self.succeeds(self.python, "-m", "slipstream", "--version", **AS_ANOTHER).stdout, VERSION)
         self.assertEqual(tree(self.environment), before)
 
-    def test_the_demo(self):
-        folder = self.scratch / "demo"
-        folder.mkdir()
-        for name in ("sim", "examples"):
-            (folder / name).symlink_to(BUILD / name)
-        (folder / "slipstream").symlink_to(self.slipstream)
-        done = self.succeeds(ROOT / "tools" / "demo", "--build", folder, "--simulated")
-        self.assertRegex(done.stdout, r"All \d+ losses are identical, digit by digit")
+    def test_the_manual(self):
+        self.assertTrue(self.succeeds(self.slipstream, "help", "effects").stdout.startswith("What slipstream changes"))
+        self.assertTrue(self.succeeds(self.python, "-m", "slipstream", "help", "stalls").stdout.startswith("Advice: stalls\n"))
+        if shutil.which("man") is None:
+            self.skipTest("man is not here")
+        # As an activated environment has it.
+        environment = clean_environment(PATH=f"{self.environment / 'bin'}:{os.environ['PATH']}", MANPATH="")
+        found = self.succeeds("man", "-w", "slipstream", environment=environment).stdout.strip()
+        self.assertEqual(found, str(self.environment / "share" / "man" / "man1" / "slipstream.1"))
+
+    def test_what_pip_shows(self):
+        shown = self.succeeds(*PIP, "--python", self.python, "show", "-f", "slipstream").stdout
+        self.assertRegex(shown, r"(?m)^Author: The slipstream authors$")
+        self.assertRegex(shown, r"(?m)^Requires: *$")
+        for name in ("bin/slipstream", "libexec/libslipstream.so", "share/man/man1/slipstream-run.1", "share/slipstream/help/effects.txt"):
+            self.assertRegex(shown, rf"(?m)^  (\.\./)+{re.escape(name)}$")
+
+    def test_a_newcomer_reaches_a_report_by_what_is_printed(self):
+        """Beginning with the bare command, each line is typed as the one before it printed it. The two wheels are the index."""
+        home = self.scratch / "home"
+        home.mkdir()
+        environment = clean_environment(PATH=f"{self.environment / 'bin'}:/usr/bin:/bin", HOME=str(home), PIP_NO_INDEX="1",
+                                        PIP_FIND_LINKS=WHEEL.parent.as_uri())
+        self.succeeds(self.python, "-m", "ensurepip")  # as `python3 -m venv` has it
+
+        def typed(line, status=0):
+            done = run("sh", "-c", line, environment=environment, cwd=home)
+            self.assertEqual(done.returncode, status, f"{line}\n{done.stdout}{done.stderr}")
+            return done
+
+        (line,) = re.findall(r"`(slipstream --help)`", typed("slipstream", status=2).stderr)
+        self.assertRegex(typed(line).stdout, r"(?m)^  demo  ")
+        (line,) = re.findall(r"(?m)^  (\S.* install .*)$", typed("slipstream demo --simulated", status=1).stderr)
+        typed(line)
+        said = typed("slipstream demo --simulated").stdout
+        self.assertRegex(said, r"All \d+ simulated losses are identical, digit by digit")
+        record, report, advise, own, more = re.findall(r"(?m)^  (slipstream .*)$", said.partition("\nNext: ")[2])
+        self.assertRegex(typed(record).stderr, r"slipstream report ")
+        self.assertIn("WALL TIME", typed(report).stdout)
+        typed(advise)
+        self.assertEqual(own, "slipstream run -- python train.py")
+        self.assertIn("Tutorial", typed(more).stdout)
+        self.succeeds(*PIP, "--python", self.python, "uninstall", "--quiet", "--yes", "slipstream", "slipstream-demo")
+        self.assertEqual([name for name in tree(self.environment) if "slipstream" in name], [])
 
     def test_record_report_and_page(self):
         environment = clean_environment(LD_LIBRARY_PATH=str(BUILD / "sim"))
@@ -176,6 +217,20 @@ class Elsewhere(WheelTest):
         self.succeeds(*INSTALL, "--user", WHEEL, environment=environment)
         self.runs(base / "bin" / "slipstream")
         self.assertRegex(self.succeeds(sys.executable, "-m", "slipstream", "--version", environment=environment).stdout, VERSION)
+
+    def test_by_pipx(self):
+        if shutil.which("pipx") is None:
+            self.skipTest("pipx is not here (Debian: apt install pipx)")
+        home = self.scratch / "pipx"
+        environment = clean_environment(PIPX_HOME=str(home), PIPX_BIN_DIR=str(home / "bin"), PIPX_MAN_DIR=str(home / "man"))
+        done = run("pipx", "install", "--python", sys.executable, WHEEL, environment=environment)
+        if "shared libraries" in done.stdout + done.stderr and done.returncode != 0:
+            self.skipTest("pipx brings pip first, and cannot")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.runs(home / "bin" / "slipstream")
+        self.assertTrue(self.succeeds(home / "bin" / "slipstream", "help", "effects").stdout.startswith("What slipstream changes"))
+        self.succeeds("pipx", "uninstall", "slipstream", environment=environment)
+        self.assertFalse((home / "bin" / "slipstream").exists())
 
     def test_by_a_link(self):
         folder = self.scratch / "folder"

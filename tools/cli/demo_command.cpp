@@ -42,6 +42,7 @@ struct DemoProgram {
   std::vector<std::string> command;      // empty: there is none
   std::vector<std::string> environment;  // NAME=value
   std::string about;                     // the GPU; or why it is simulated
+  std::string before = {};               // a variable that the command needs when it is typed, and a space
   bool simulated = false;
 };
 
@@ -114,7 +115,17 @@ DemoProgram FindProgram(const DemoOptions& options) {
   program.about = "--simulated was given";
   if (!options.simulated && FindTorch(&program)) return program;
   program.simulated = true;
-  if (const std::string loop = FindTrainLoop(); !loop.empty()) program.command = {loop, "--timed"};
+  const std::string loop = FindTrainLoop();
+  if (loop.empty()) return program;
+  program.command = {loop, "--timed"};
+  // It finds its device by its run path, but another libcudart that is named there comes first.
+  const char* const libraries = policy::EnvironmentValue("LD_LIBRARY_PATH");
+  if (libraries == nullptr || libraries[0] == '\0') return program;
+  const fs::path folder = fs::path(loop).parent_path();
+  const std::string device = (folder.filename() == "examples" ? folder.parent_path() / "sim" : folder).string();
+  program.before = "LD_LIBRARY_PATH=" + text::InShell(device) + " ";
+  std::erase_if(program.environment, [](const std::string& entry) { return entry.starts_with("LD_LIBRARY_PATH="); });
+  program.environment.push_back("LD_LIBRARY_PATH=" + device);
   return program;
 }
 
@@ -150,13 +161,14 @@ bool SayLosses(const MeasuredRun& bare, const MeasuredRun& under) {
 void SayNext(const std::string& own, const DemoProgram& program) {
   std::printf(
       "\nNext: record it, and read where its time goes\n"
-      "  %s run --record -- %s\n"
+      "  %s%s run --record -- %s\n"
       "  %s report\n"
       "  %s advise\n"
       "Then your own program\n"
       "  %s run -- python train.py\n"
       "  %s help tutorial\n",
-      own.c_str(), text::InShell(program.command).c_str(), own.c_str(), own.c_str(), own.c_str(), own.c_str());
+      program.before.c_str(), own.c_str(), text::InShell(program.command).c_str(), own.c_str(), own.c_str(),
+      own.c_str(), own.c_str());
 }
 
 // A row of a table that the label makes too long: its first gap gets narrower, the same for all rows of a width.

@@ -22,17 +22,17 @@
 namespace slipstream::cli {
 namespace {
 
-constexpr std::string_view kSuffix = ".txt";
+constexpr std::string_view kPageSuffix = ".txt";
 constexpr char kNoPages[] =
     "This slipstream was built without its manual (lowdown was missing). The same text\n"
     "is in the folder docs of its sources.\n";
 
-std::string PathOf(const std::string& name) {
+std::string PagePath(const std::string& name) {
   const std::string folder = FindShared("help");
   return folder.empty() ? "" : folder + "/" + name;
 }
 
-std::optional<std::string> Read(const std::string& path) {
+std::optional<std::string> ReadPage(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (path.empty() || !file) return std::nullopt;
   return std::string(std::istreambuf_iterator<char>(file), {});
@@ -66,19 +66,19 @@ std::vector<std::string> Topics() {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(FindShared("help"), error)) {
     const std::string name = entry.path().filename().string();
-    if (name.ends_with(kSuffix)) topics.push_back(name.substr(0, name.size() - kSuffix.size()));
+    if (name.ends_with(kPageSuffix)) topics.push_back(name.substr(0, name.size() - kPageSuffix.size()));
   }
   std::sort(topics.begin(), topics.end());
   return topics;
 }
 
-std::string TopicsText() { return Read(PathOf("topics")).value_or(kNoPages); }
+std::string TopicsText() { return ReadPage(PagePath("../topics")).value_or(kNoPages); }
 
 bool ShowTopic(const std::string& topic, int* status) {
   // A name, and no path that leads elsewhere.
   if (topic.find('/') != std::string::npos) return false;
-  const std::string path = PathOf(topic + std::string(kSuffix));
-  const std::optional<std::string> page = Read(path);
+  const std::string path = PagePath(topic + std::string(kPageSuffix));
+  const std::optional<std::string> page = ReadPage(path);
   if (!page) return false;
   if (const std::string pager = Pager(); !pager.empty()) PageThrough(pager, path);
   std::fputs(page->c_str(), stdout);

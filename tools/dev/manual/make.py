@@ -4,7 +4,7 @@
     make.py --command PATH --lowdown PATH --version VERSION --out DIR
 
 DIR then has man/man1, man5 and man7, which `man` reads, and slipstream/help, plain text of 80 columns, which `slipstream help` shows:
-a file TOPIC.txt each, and topics, their list. A link that leads nowhere is an error.
+a file TOPIC.txt each, and their list, slipstream/topics. (pip removes a folder whole only if a file lies in it, not in its folders alone.) A link that leads nowhere is an error.
 
 Exit status: 0 all pages are there; 1 one could not be made.
 """
@@ -53,7 +53,7 @@ class Manual:
         self._date = date_of_sources()
         self.advise = (ROOT / "docs" / "advise.md").read_text()
         self.rules = pages.rules(self.advise)
-        self._in_text = References(ROOT, pages.TOPICS, self.rules, lambda topic: f"\\``slipstream help {topic}`\\`")
+        self._in_text = References(ROOT, pages.TOPICS, self.rules, lambda topic: f"`slipstream help {topic}`")
         self._in_man = References(ROOT, pages.TOPICS, self.rules, pages.name_for_man)
 
     @staticmethod
@@ -63,6 +63,8 @@ class Manual:
 
     def write_text(self, topic, document, markdown, before=""):
         markdown, blocks = self._prepared(self._in_text, document, topic, markdown)
+        # A screen has no other letters for code: it keeps its quotes, as in what --help prints.
+        markdown = re.sub(r"``.+?``|`([^`]+)`", lambda found: rf"\``{found[1]}`\`" if found[1] else found[0], markdown)
         made = before + output.text(self._options.lowdown, markdown, blocks)
         for line in made.splitlines():
             if len(line) > COLUMNS and len(line.split()) > 1:
@@ -90,13 +92,13 @@ class Manual:
         elif verb in pages.SECTIONS_OF_VERBS:
             path, heading = pages.SECTIONS_OF_VERBS[verb]
             body = section((ROOT / path).read_text(), heading) + f"\nMore: [{pages.TOPICS[path]}]({pathlib.Path(path).name}).\n"
-        self.write_text(verb, path, f"## About `slipstream {verb}`\n" + body if body else "", before=shown.text + "\n" if body else shown.text)
+        self.write_text(verb, path, f"## About slipstream {verb}\n" + body if body else "", before=shown.text + "\n" if body else shown.text)
         man = shown.man_page() + (f"\n# DESCRIPTION\n\n{raised(body)}" if body else "")
         self.write_man(verb, 1, path, man + "\n# SEE ALSO\n\n**slipstream**(1)\n")
 
     def rule(self, name):
         body = section(self.advise, f"`{name}`")
-        self.write_text(name, "docs/advise.md", f"# Advice: `{name}`\n\n{body}\nAll rules: [advise](advise.md).\n")
+        self.write_text(name, "docs/advise.md", f"# Advice: {name}\n\n{body}\nAll rules: [advise](advise.md).\n")
 
     def overview(self, verbs):
         readme = (ROOT / "README.md").read_text()
@@ -115,7 +117,7 @@ class Manual:
             lines += textwrap.wrap(about, COLUMNS, initial_indent=f"  {topic:<22}", subsequent_indent=" " * 24)
         lines += ["", "Rules of advice (`slipstream help RULE`):"]
         lines += textwrap.wrap(", ".join(self.rules), COLUMNS, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
-        (self._options.out / "slipstream" / "help" / "topics").write_text("\n".join(lines) + "\n")
+        (self._options.out / "slipstream" / "topics").write_text("\n".join(lines) + "\n")
 
 
 def main():
