@@ -6,11 +6,12 @@ import unittest
 
 from support import BUILD, WheelTest, tree
 
-FILES = {"bin", "bin/slipstream", "libexec", "libexec/libslipstream.so"}
+FILES = {"bin", "bin/slipstream", "libexec", "libexec/libslipstream.so",
+         "share", "share/slipstream", "share/slipstream/grafana_dashboard.json"}
 
 
 class CMakeInstall(WheelTest):
-    def test_installs_two_files_that_find_each_other(self):
+    def test_installs_files_that_find_each_other(self):
         prefix = self.scratch / "prefix"
         self.succeeds("cmake", "--install", BUILD, "--strip", "--prefix", prefix)
         self.assertEqual(tree(prefix), FILES)

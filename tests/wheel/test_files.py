@@ -42,7 +42,8 @@ class Files(WheelTest):
         info = f"{self.stem}.dist-info"
         self.assertEqual(self.names, {
             "slipstream/__init__.py", "slipstream/__main__.py", f"{self.stem}.data/scripts/slipstream",
-            f"{self.stem}.data/data/libexec/libslipstream.so", f"{info}/METADATA", f"{info}/RECORD",
+            f"{self.stem}.data/data/libexec/libslipstream.so", f"{self.stem}.data/data/share/slipstream/grafana_dashboard.json",
+            f"{info}/METADATA", f"{info}/RECORD",
             f"{info}/WHEEL", f"{info}/licenses/LICENSE", f"{info}/licenses/NOTICE.md"})
         self.assertEqual(self.modes[f"{self.stem}.data/scripts/slipstream"] & 0o777, 0o755)
         self.assertLess(WHEEL.stat().st_size, 8 << 20)
@@ -100,6 +101,7 @@ class Files(WheelTest):
         with tarfile.open(ARCHIVE) as packed:
             content = {member.name: packed.extractfile(member).read() for member in packed.getmembers() if member.isfile()}
         self.assertEqual(set(content), {f"{top}/bin/slipstream", f"{top}/libexec/libslipstream.so",
+                                        f"{top}/share/slipstream/grafana_dashboard.json",
                                         f"{top}/share/doc/slipstream/LICENSE", f"{top}/share/doc/slipstream/NOTICE.md"})
         self.assertEqual(content[f"{top}/bin/slipstream"], self.command.read_bytes())
         self.assertEqual(content[f"{top}/libexec/libslipstream.so"], self.library.read_bytes())
