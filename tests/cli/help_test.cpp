@@ -30,6 +30,8 @@ const std::vector<std::vector<std::string>> kCommands = {{},
                                                          {"compare"},
                                                          {"tune"},
                                                          {"top"},
+                                                         {"site"},
+                                                         {"metrics"},
                                                          {"record"},
                                                          {"export"},
                                                          {"doctor"},
@@ -99,6 +101,8 @@ TEST(HelpTest, MistakesAreToldWhatWasMeant) {
       {{"compare"}, "slipstream: no command. Write:  slipstream compare [options] -- COMMAND...\n"},
       {{"tune", "--budget", "10x", "--", "true"},
        "slipstream tune: --budget: \"10x\" is no time, such as 90, 90s, 10m or 1h30m\n"},
+      {{"site", "--by", "host"}, "slipstream site: --by: host not in {user,program,version}"},
+      {{"metrics", "--interval", "5s"}, "slipstream metrics: --interval requires --output\n"},
       {{"top", "--interval", "9h"}, "slipstream top: --interval: 9h is not from 100 ms to 60 min\n"},
       // The right line is printed, to be pasted.
       {{"run", "python3", "-c", "print(1)"},
@@ -128,15 +132,15 @@ TEST(HelpTest, MistakesAreToldWhatWasMeant) {
 
 TEST(DurationTest, NumbersWithUnits) {
   const std::vector<std::pair<std::string, double>> times = {
-      {"90", 90},      {"1.5", 1.5},    {"90s", 90},      {"10m", 600},           {"2h", 7200},
-      {"250ms", 0.25}, {"1h30m", 5400}, {"1m0.5s", 60.5}, {"2400h", kMostSeconds}};
+      {"90", 90},        {"1.5", 1.5},    {"90s", 90},     {"10m", 600},     {"2h", 7200},           {"7d", 604800},
+      {"1d12h", 129600}, {"250ms", 0.25}, {"1h30m", 5400}, {"1m0.5s", 60.5}, {"2400h", kMostSeconds}};
   for (const auto& [text, seconds] : times) {
     const std::optional<double> found = ParseDuration(text);
     ASSERT_TRUE(found) << text;
     EXPECT_DOUBLE_EQ(*found, seconds) << text;
   }
-  for (const char* const text : {"", "m", "0", "0s", "-1", "+1", "1 m", "1d", "30m1h", "1m1m", "1m30", "30 ", "1e3",
-                                 "inf", "nan", "2401h", ".5", "1..5"}) {
+  for (const char* const text : {"",    "m",   "0",    "0s",   "-1",   "+1",  "1 m", "1w",    "30m1h", "1m1m", "1m30",
+                                 "30 ", "1e3", "1d1d", "1h1d", "101d", "inf", "nan", "2401h", ".5",    "1..5"}) {
     EXPECT_FALSE(ParseDuration(text)) << text;
   }
 }

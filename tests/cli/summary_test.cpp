@@ -79,6 +79,15 @@ TEST(SummaryTest, JsonHoldsTheDecisionsThatWereTaken) {
   EXPECT_TRUE(nlohmann::json::parse(SummaryJson(summary))["totals"]["decisions"].is_object());
 }
 
+TEST(SummaryTest, JsonOfTotalsHasNoProcesses) {
+  RunSummary summary;
+  summary.processes = {Process(1, {{"a", "copy", true, 1, 0, 10, 100}}),
+                       Process(2, {{"a", "copy", true, 2, 0, 10, 100}})};
+  const auto json = nlohmann::json::parse(SummaryJson(summary, SummaryHas::kTotals));
+  EXPECT_EQ(json["processes"], nlohmann::json::array());
+  EXPECT_EQ(json["totals"]["functions"][0]["calls"], 3);
+}
+
 TEST(SummaryTest, MemoryOfEachDeviceStandsBelowTheAllocator) {
   RunSummary summary;
   summary.processes = {Process(1, {{"a", "copy", true, 1, 0, 10, 100}})};

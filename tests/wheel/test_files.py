@@ -46,6 +46,7 @@ class Files(WheelTest):
         self.assertEqual(self.names - pages, {
             "slipstream/__init__.py", "slipstream/__main__.py", f"{self.stem}.data/scripts/slipstream",
             f"{self.stem}.data/data/libexec/libslipstream.so", f"{self.stem}.data/data/share/slipstream/demo/train_resnet_demo.py",
+            f"{self.stem}.data/data/share/slipstream/grafana_dashboard.json",
             f"{info}/METADATA", f"{info}/RECORD", f"{info}/WHEEL", f"{info}/licenses/LICENSE", f"{info}/licenses/NOTICE.md"})
         self.assertGreater(len(pages), 80)
         self.assertEqual(self.modes[f"{self.stem}.data/scripts/slipstream"] & 0o777, 0o755)

@@ -141,7 +141,7 @@ class InAnEnvironment(WheelTest):
         self.assertRegex(said, r"All \d+ simulated losses are identical, digit by digit")
         record, report, advise, own, more = re.findall(r"(?m)^  (slipstream .*)$", said.partition("\nNext: ")[2])
         self.assertRegex(typed(record).stderr, r"slipstream report ")
-        self.assertIn("WALL TIME", typed(report).stdout)
+        self.assertIn("A STEP of ", typed(report).stdout)
         typed(advise)
         self.assertEqual(own, "slipstream run -- python train.py")
         self.assertIn("Tutorial", typed(more).stdout)

@@ -13,8 +13,8 @@ namespace slipstream::cli {
 // A hundred days.
 inline constexpr double kMostSeconds = 8.64e6;
 
-// "90", "1.5", "90s", "10m", "2h", "7d", "250ms", "1h30m": numbers with their units, the largest first, or one number of
-// seconds. Seconds, more than 0 and at most kMostSeconds. Nothing: it is written in any other way.
+// "90", "1.5", "90s", "10m", "2h", "7d", "250ms", "1h30m": numbers with their units, the largest first, or one number
+// of seconds. Seconds, more than 0 and at most kMostSeconds. Nothing: it is written in any other way.
 inline std::optional<double> ParseDuration(std::string_view text) {
   struct Unit {
     std::string_view name;

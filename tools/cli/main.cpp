@@ -590,8 +590,8 @@ void AddSite(CommandLine* line) {
                 "Exit status: 0 done; 1 the directory cannot be read; 2 the command line is\n"
                 "wrong, or no directory is named and the policy has none.");
   command.app->add_option("DIR", options->directory, "The summaries' directory; default: that of run.summaries");
-  CLI::Option* const since =
-      AddDuration(command.app, "--since", since_s.get(), "Only runs that ended in this time before now, such as 7d");
+  CLI::Option* const since = AddDuration(command.app, "--since", since_s.get(),
+                                         "Only runs that ended in this time before now, such as 7d; 100d at most");
   const auto by = [options](const std::string& name) {
     for (const By one : slipstream::site::kAllBy) {
       if (name == slipstream::site::NameOf(one)) options->by = one;

@@ -92,10 +92,11 @@ Json PolicyJson(const std::vector<policy::LayerFile>& files) {
 
 std::string SummaryJson(const RunSummary& summary, SummaryHas has) {
   Json processes = Json::array();
-  for (const tracer::ProcessCounts& process : summary.processes) {
-    if (has == SummaryHas::kTotals) break;
-    processes.push_back(ProcessJson(process));
-    processes.back()["still_running"] = summary.still_running.count(process.pid) != 0;
+  if (has == SummaryHas::kProcesses) {
+    for (const tracer::ProcessCounts& process : summary.processes) {
+      processes.push_back(ProcessJson(process));
+      processes.back()["still_running"] = summary.still_running.count(process.pid) != 0;
+    }
   }
   const tracer::ProcessCounts total = Total(summary.processes);
   const Json root = {

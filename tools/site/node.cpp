@@ -39,7 +39,7 @@ class Descriptor {
 class RunFolder {
  public:
   RunFolder(const std::string& path, uid_t owner)
-      : owner_(owner), folder_(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {
+      : owner_(owner), folder_(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
     struct stat facts {};
     ok_ = folder_.number() >= 0 && fstat(folder_.number(), &facts) == 0 && IsTheirs(facts);
   }

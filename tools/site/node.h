@@ -1,7 +1,8 @@
 // The runs of this node as they stand: the counter files of their processes, read as `slipstream top` reads them, so a
 // program pays nothing. Processes of a run that have ended are still in its counters.
 //
-// Files of users other than the run's own and root are refused, links are not followed, and pipes are not read.
+// Files and folders of users other than the run's own and root are refused, links to files are not followed, and pipes
+// are not read.
 //
 // Threading: no state.
 // Errors: what cannot be read is counted.

@@ -28,7 +28,7 @@ std::string Plain(const std::string& host) {
   return plain.empty() ? "host" : plain;
 }
 
-std::string NameOf(const RunRecord& record, const std::string& letters) {
+std::string RecordName(const RunRecord& record, const std::string& letters) {
   char start[32];
   std::snprintf(start, sizeof(start), "%020lld", static_cast<long long>(record.start_unix_ns));
   return std::string(start) + "-" + Plain(record.host) + "-" + std::to_string(record.pid) + "-" + letters +
@@ -57,7 +57,7 @@ std::string WriteRecordFile(const std::string& directory, bool for_group, const 
   std::string error = fchmod(file, for_group ? kPrivate | S_IRGRP : kPrivate) != 0 ? LastError() : "";
   if (error.empty()) error = WriteAll(file, text);
   if (close(file) != 0 && error.empty()) error = LastError();
-  const std::string name = directory + "/" + NameOf(record, unfinished.substr(unfinished.size() - kLetters));
+  const std::string name = directory + "/" + RecordName(record, unfinished.substr(unfinished.size() - kLetters));
   if (error.empty() && rename(unfinished.c_str(), name.c_str()) != 0) error = LastError();
   if (!error.empty()) unlink(unfinished.c_str());
   return error;

@@ -1,7 +1,7 @@
 // Writes a run's record into the directory of its site.
 //
-// A temporary file in the directory, ".slipstream-XXXXXX", takes the record's name when it is whole. It needs no right
-// to list the directory, so that of one user need not be seen by the others (mode 1733, or 3730 with a group).
+// A temporary file in the directory, ".slipstream-XXXXXX", takes the record's name when it is whole. That needs no
+// right to list the directory, so that users need not see each other's (mode 1733, or 3773 where a group reads them).
 //
 // Threading: no state.
 // Errors: as a text for people; the directory is then as it was.
