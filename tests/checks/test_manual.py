@@ -38,6 +38,11 @@ class Links(CheckTest):
     def test_code_is_left_alone(self):
         self.assertEqual(self.said("`a[0](b)` and [`x`](a.md)"), "`a[0](b)` and `x` (<a>)")
 
+    def test_a_quote_that_is_not_closed_hides_no_link(self):
+        self.assertEqual(self.said("| a `GLIBC' |\n| [a](a.md) and `b` |"), "| a `GLIBC' |\n| <a> and `b` |")
+        self.assertEqual(self.said("a `GLIBC'\n\n[a](a.md) `b`"), "a `GLIBC'\n\n<a> `b`")
+        self.assertEqual(self.said("`two\nlines [a](a.md)`"), "`two\nlines [a](a.md)`")
+
     def test_dead_links(self):
         for text in ("[x](none.md)", "[x](a.md#none)", "[x](#none)", "[x](../none)"):
             with self.assertRaises(Dead):

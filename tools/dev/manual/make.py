@@ -25,7 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import output  # noqa: E402  (the folder is known only now)
 import pages  # noqa: E402
 from helptext import Help  # noqa: E402
-from source import COLUMNS, Blocks, Dead, References, section, title  # noqa: E402
+from source import CODE, COLUMNS, Blocks, Dead, References, section, title  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -64,7 +64,7 @@ class Manual:
     def write_text(self, topic, document, markdown, before=""):
         markdown, blocks = self._prepared(self._in_text, document, topic, markdown)
         # A screen has no other letters for code: it keeps its quotes, as in what --help prints.
-        markdown = re.sub(r"``.+?``|`([^`]+)`", lambda found: rf"\``{found[1]}`\`" if found[1] else found[0], markdown)
+        markdown = CODE.sub(lambda found: rf"\``{found[1]}`\`" if found[1] else found[0], markdown)
         made = before + output.text(self._options.lowdown, markdown, blocks)
         for line in made.splitlines():
             if len(line) > COLUMNS and len(line.split()) > 1:

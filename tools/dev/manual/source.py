@@ -10,6 +10,8 @@ import textwrap
 COLUMNS = 80
 INDENT = 4  # of text below a heading
 MARK = "@@BLOCK{}@@"
+# Code within a paragraph, an item or a row of a table: a quote that is never closed ends with it.
+CODE = re.compile(r"``.+?``|`((?:[^`\n]|\n(?!\s*(?:\n|\||[-*] |\d+\. |#)))+)`")
 
 
 class Dead(Exception):
@@ -66,7 +68,7 @@ class References:
             raise Dead(f"{document} links to {path}, which is not there")
         plain = re.sub(r"`", "", text).lower()
         heading = self._heading(path, anchor) if anchor and path.endswith(".md") else ""
-        said = {pathlib.Path(path).name, pathlib.Path(path).stem, heading.lower()}
+        said = {pathlib.Path(path).name.lower(), pathlib.Path(path).stem.lower(), heading.lower()}
         if path not in self._topics:
             return f"`{path}` of the sources", plain in said | {path}
         if heading in self._rules and self._topics[path] == "advise":
@@ -86,7 +88,7 @@ class References:
         def put_back(part):
             return re.sub("\0(\\d+)\0", lambda found: spans[int(found[1])], part)
 
-        hidden = re.sub(r"`[^`]+`", keep, text)
+        hidden = CODE.sub(keep, text)
         hidden = re.sub(r"!\[[^\]]*\]\([^)]*\)\n*", "", hidden)
 
         def link(found):
