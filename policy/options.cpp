@@ -118,7 +118,8 @@ constexpr Option Summaries() {
   Option option = Row<&Policy::run, &Run::summaries>(
       "run", "summaries", OptionType::kString,
       "The directory that each run's summary is written into at its end, one JSON file a run, for `slipstream site` "
-      "(docs/site.md); empty: none. It is not made. Where it cannot be written, a line says so and the command's exit "
+      "(`slipstream help site`); empty: none. It is not made. Where it cannot be written, a line says so and the "
+      "command's exit "
       "status stays its own.");
   option.expected = "an absolute path, or \"\"";
   option.is_valid = [](std::string_view text) { return text.empty() || text.front() == '/'; };

@@ -586,7 +586,7 @@ void AddSite(CommandLine* line) {
                 "  slipstream site /srv/slipstream\n"
                 "  slipstream site --since 7d --by user\n"
                 "Each run leaves its summary in the directory that run.summaries of the policy\n"
-                "names (docs/site.md).\n"
+                "names (`slipstream help site`).\n"
                 "Exit status: 0 done; 1 the directory cannot be read; 2 the command line is\n"
                 "wrong, or no directory is named and the policy has none.");
   command.app->add_option("DIR", options->directory, "The summaries' directory; default: that of run.summaries");
@@ -619,7 +619,7 @@ void AddMetrics(CommandLine* line) {
                                "    --output /var/lib/node_exporter/textfile/slipstream.prom\n"
                                "With --interval it goes on until SIGTERM or SIGINT, and then removes the file.\n"
                                "Exit status: 0 done; 1 the file cannot be written; 2 the command line is wrong.\n"
-                               "docs/site.md says what each metric is.");
+                               "`slipstream help site` says what each metric is.");
   CLI::Option* const output =
       command.app
           ->add_option("--output", options->output, "Replace this file, for the textfile collector of node_exporter")

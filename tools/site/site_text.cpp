@@ -135,7 +135,7 @@ std::string Nothing(const SiteView& view) {
          "\n  To fill it, set in the policy of each machine, /etc/slipstream/policy.toml:\n"
          "    version = 1\n    [run]\n    summaries = " +
          policy::Quote(view.directory, view.directory.size()) +
-         "\n  It must be writable by everybody who runs programs (docs/site.md).\n";
+         "\n  It must be writable by everybody who runs programs (`slipstream help site`).\n";
 }
 
 std::string Sums(const Totals& totals) {

@@ -32,6 +32,7 @@ OF_VERBS = {
     "top": "docs/top.md",
     "export": "docs/exports.md",
     "policy": "docs/policy.md",
+    "site": "docs/site.md",
 }
 # Of a verb that has a part of a document: that part.
 SECTIONS_OF_VERBS = {
@@ -39,6 +40,7 @@ SECTIONS_OF_VERBS = {
     "doctor": ("docs/run.md", "Where something is missing"),
     "record": ("docs/trace.md", "On and off while it runs"),
     "completion": ("docs/install.md", "Completion"),
+    "metrics": ("docs/site.md", "Scrape it"),
 }
 # Verbs with nothing beside what --help says.
 BARE_VERBS = ("help", "demo")
