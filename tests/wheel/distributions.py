@@ -12,6 +12,7 @@ Exit status: 0 all went well; 1 something did not; 77 the root cannot be made he
 """
 
 import argparse
+import os
 import pathlib
 import re
 import shutil
@@ -120,7 +121,12 @@ def try_wheels(root, wheel, demo):
 
 
 def files_of(root):
-    return {path for path in (str(one.relative_to(root)) for one in root.rglob("*")) if not KEPT.match(path)}
+    found = set()
+    for folder, folders, files in os.walk(root):
+        place = pathlib.Path(folder).relative_to(root)
+        folders[:] = [name for name in folders if not KEPT.match(str(place / name))]  # processes come and go in proc
+        found |= {str(place / name) for name in (*folders, *files) if not KEPT.match(str(place / name))}
+    return found
 
 
 def try_package(root, name, install, remove):
