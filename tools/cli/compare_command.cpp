@@ -198,6 +198,7 @@ class Comparer {
                     is_new);
         is_new = false;
       };
+      what.measure.tick(0);  // also of a command that is over before anybody looks
     }
     what.variables = [&](RunDirectory* place) {
       return PrepareSide(kCompareCommand, sides_[side], environment_, recorded_ || probes_, tmpdir_, place);
