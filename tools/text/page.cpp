@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kBold = "\x1b[1m";
 constexpr std::string_view kCyan = "\x1b[36m";
-constexpr std::string_view kPlain = "\x1b[0m";
+constexpr std::string_view kReset = "\x1b[0m";
 
 // Calls `change` with each line, without its end, and puts what it returns in its place.
 template <typename Change>
@@ -23,7 +23,7 @@ std::string EachLine(const std::string& lines, const Change& change) {
 }
 
 std::string In(std::string_view color, std::string_view text) {
-  return std::string(color) + std::string(text) + std::string(kPlain);
+  return std::string(color) + std::string(text) + std::string(kReset);
 }
 
 bool IsInCapitals(std::string_view word) {

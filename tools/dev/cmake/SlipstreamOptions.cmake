@@ -58,6 +58,11 @@ target_compile_options(slipstream_options INTERFACE
   # The library is preloaded, so its few thread-local bytes are in the static TLS block. The general model would call
   # __tls_get_addr, which may allocate, in the middle of any CUDA call.
   -ftls-model=initial-exec)
+# Of sources that are joined one shadows what it never sees alone. g++ says nothing of names without linkage; clang-tidy and
+# builds without unity look at each source by itself.
+if(SLIPSTREAM_UNITY AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  target_compile_options(slipstream_options INTERFACE -Wno-shadow)
+endif()
 target_include_directories(slipstream_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_link_libraries(slipstream_options INTERFACE Threads::Threads)
 
