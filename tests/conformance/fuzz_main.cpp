@@ -1,12 +1,12 @@
 // A fuzzer for device allocators: random steps of several threads over several streams, with a model in host memory of
 // what each live block holds and where it lies. Every read is compared.
 //
-//   fuzz [--seed N] [--steps N] [--threads N] [--streams N] [--ordered 0]
+//   fuzz [--seed N] [--steps N] [--threads N] [--streams N] [--ordered 0] [--wait 0]
 //
 // With --ordered 0 the program uses no stream-ordered memory, and its threads end while their default streams have work
-// to do. Steps are of each thread. A thread's steps follow from the seed and its number; how threads meet does not.
-// Prints the seed, and at the first thing that is wrong the thread and the step. Exit status: 0, 1 something was wrong,
-// 2 wrong usage.
+// to do; with --wait 0 they do so too, and it does use some. Steps are of each thread. A thread's steps follow from the
+// seed and its number; how threads meet does not. Prints the seed, and at the first thing that is wrong the thread and
+// the step. Exit status: 0, 1 something was wrong, 2 wrong usage.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -38,6 +38,7 @@ struct Options {
   uint64_t threads = 4;
   uint64_t streams = 3;  // of each thread, its default stream included
   uint64_t ordered = 1;  // 1: stream-ordered memory too
+  uint64_t wait = 1;     // 1: then a thread waits for its default stream before it ends
 };
 
 // ---- allocators: those of allocators.h as a table
@@ -114,7 +115,8 @@ class Worker {
     }
     // The driver may hang where a thread ends before the work of its default stream does and there is stream-ordered
     // memory (README.md).
-    if (shared_.options.ordered != 0) Must(cudaStreamSynchronize(cudaStreamPerThread), "the end of a stream");
+    if (shared_.options.ordered != 0 && shared_.options.wait != 0)
+      Must(cudaStreamSynchronize(cudaStreamPerThread), "the end of a stream");
     Must(cudaGetLastError(), "no error is left");
   }
 
@@ -431,6 +433,7 @@ bool Parse(int argc, char** argv, Options* options) {
     if (name == "--threads") value = &options->threads;
     if (name == "--streams") value = &options->streams;
     if (name == "--ordered") value = &options->ordered;
+    if (name == "--wait") value = &options->wait;
     if (value == nullptr || i + 1 == argc) return false;
     char* end = nullptr;
     *value = std::strtoull(argv[i + 1], &end, 10);
@@ -476,7 +479,7 @@ int Run(const Options& options) {
 int main(int argc, char** argv) {
   conformance::Options options;
   if (!conformance::Parse(argc, argv, &options)) {
-    std::fputs("fuzz [--seed N] [--steps N] [--threads N] [--streams N] [--ordered 0]\n", stderr);
+    std::fputs("fuzz [--seed N] [--steps N] [--threads N] [--streams N] [--ordered 0] [--wait 0]\n", stderr);
     return 2;
   }
   conformance::EndIfStuck();

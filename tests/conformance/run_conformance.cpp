@@ -11,6 +11,8 @@
 // expectation, and none crashes. --set changes the environment, --require names decisions that the library must have
 // taken in all. A process that takes nearly --limit seconds (120) says where it is stuck, and has failed; one that does
 // not end even so is killed, and has crashed. Exit status 0: as it must be.
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -117,6 +119,11 @@ int main(int argc, char** argv) {
   Arguments arguments;
   if (!Parse(argc, argv, &arguments)) {
     std::fputs("run_conformance: wrong usage; see the head of run_conformance.cpp\n", stderr);
+    return 2;
+  }
+  // The loader would go on without it, and the program would run bare.
+  if (const std::string library = arguments.Of("library"); !library.empty() && access(library.c_str(), R_OK) != 0) {
+    std::fprintf(stderr, "run_conformance: there is no library %s\n", library.c_str());
     return 2;
   }
   const std::string program = arguments.Of("program");
