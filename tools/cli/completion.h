@@ -85,6 +85,12 @@ inline std::string CompletionFor(const CLI::App& app, const std::string& shell,
   if (shell == "bash") {
     return "# slipstream completion bash\n_slipstream() {\n" +
            Walk("COMP_WORDS", "1", "COMP_CWORD", known, "COMPREPLY=()") + Cases(all) +
+           // Where no option has been begun there may be a file as well.
+           "  if [[ ${COMP_WORDS[COMP_CWORD]} != -* ]]; then\n"
+           "    local commands=\"\"\n"
+           "    for word in $offered; do [[ $word == --* ]] || commands+=\" $word\"; done\n"
+           "    offered=\"$commands\"\n"
+           "  fi\n"
            "  COMPREPLY=($(compgen -W \"$offered\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n"
            "}\ncomplete -o default -o bashdefault -F _slipstream slipstream\n";
   }

@@ -135,11 +135,12 @@ class CommandLine {
                                [&](const Command& command) { return command.name == name && command.takes_command; });
           });
       if (!meant.line.empty()) {
-        std::fprintf(stderr, "slipstream: %s\n  slipstream %s\n", meant.why.c_str(),
-                     slipstream::text::InShell(meant.line).c_str());
+        const std::string line = "  slipstream " + slipstream::text::InShell(meant.line) + "\n";
+        std::fputs((slipstream::text::ForTerminal("slipstream: " + meant.why + "\n") + line).c_str(), stderr);
         return kUsage;
       }
-      std::fputs(slipstream::cli::MistakeText(error, app_, arguments).c_str(), stderr);
+      const std::string mistake = slipstream::cli::MistakeText(error, app_, arguments);
+      std::fputs(slipstream::text::ForTerminal(mistake).c_str(), stderr);
       return kUsage;
     }
     for (const Command& command : commands_) {
@@ -171,7 +172,7 @@ class CommandLine {
     std::vector<std::string> verbs;
     for (const CLI::App* const verb : app_.get_subcommands({})) verbs.push_back(verb->get_name());
     if (std::find(verbs.begin(), verbs.end(), words[0]) != verbs.end()) return std::nullopt;
-    std::fputs(slipstream::cli::NoTopicText(words[0], verbs).c_str(), stderr);
+    std::fputs(slipstream::text::ForTerminal(slipstream::cli::NoTopicText(words[0], verbs)).c_str(), stderr);
     return kUsage;
   }
 
@@ -252,17 +253,22 @@ void AddWindow(Command* command, slipstream::cli::RunOptions* options) {
   CLI::Option* const steps =
       command->app->add_option_function<std::string>("--steps", take_steps, "Record this many steps, or these: 10-20")
           ->type_name("N|A-B");
-  AddDuration(command->app, "--delay", &window->delay, "Record from this time after the first use of CUDA")
+  AddDuration(command->app, "--delay", &window->delay, "Record from so many whole seconds after the first use of CUDA")
       ->excludes(steps);
-  AddDuration(command->app, "--duration", &window->duration, "Record for this time")->excludes(steps);
+  AddDuration(command->app, "--duration", &window->duration, "Record for so many whole seconds")->excludes(steps);
   command->app->final_callback([window, options] {
     if (window->steps) options->set.emplace_back("tracer.window", "steps " + *window->steps);
     if (window->delay <= 0 && window->duration <= 0 && !window->steps) return;
     options->record = true;
     if (window->steps) return;
-    // Whole seconds: no less than what was asked for.
+    // The policy counts in them: a part of one that was asked for would be another one.
+    for (const double seconds : {window->delay, window->duration}) {
+      if (seconds != std::floor(seconds))
+        throw CLI::ValidationError(seconds == window->delay ? "--delay" : "--duration",
+                                   "whole seconds, such as 10s or 2m");
+    }
     const auto from = static_cast<uint64_t>(window->delay);
-    const auto to = static_cast<uint64_t>(std::ceil(window->delay + window->duration));
+    const auto to = static_cast<uint64_t>(window->delay + window->duration);
     options->set.emplace_back(
         "tracer.window", "seconds " + std::to_string(from) + "-" + (window->duration > 0 ? std::to_string(to) : ""));
   });

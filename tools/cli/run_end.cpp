@@ -27,6 +27,7 @@
 #include "tools/cli/still_running.h"
 #include "tools/cli/summary.h"
 #include "tools/cli/summary_file.h"
+#include "tools/cli/trace_line.h"
 #include "tools/text/text.h"
 #include "tracer/base/clock.h"
 #include "tracer/counters/counter_reader.h"
@@ -207,7 +208,7 @@ bool EndRun(const std::string& directory, const RunEnding& ending) {
   const LockedState locked(directory, ending.wait);
   if (!locked.ours()) return false;
   const std::optional<RunState> state = ParseRunState(locked.Text());
-  bool reader = false;  // somebody takes what is printed
+  bool report = false;  // there is something to report, and somebody who takes it
   if (state) {
     const RunSummary summary = SumUp(directory, *state, ending);
     Texts texts = TextsOf(directory, *state, summary);
@@ -221,7 +222,8 @@ bool EndRun(const std::string& directory, const RunEnding& ending) {
       texts.printed =
           Message("no summary of this run in " + state->site_directory + " (run.summaries): " + why) + texts.printed;
     }
-    reader = ending.print && Print(state->error_output, texts.printed);
+    report = ending.print && Print(state->error_output, texts.printed) && state->report && summary.trace &&
+             HasCalls(*summary.trace);
     SaveSummary(state->saved_in, {.start_unix_ns = state->start_unix_ns,
                                   .root = state->root,
                                   .trace = state->trace ? directory : "",
@@ -229,7 +231,7 @@ bool EndRun(const std::string& directory, const RunEnding& ending) {
                                   .json = json});
   }
   RemoveRun(directory, state && state->trace);
-  if (state && state->trace && state->report && reader) PrintReport(directory, state->error_output);
+  if (report) PrintReport(directory, state->error_output);
   return true;
 }
 

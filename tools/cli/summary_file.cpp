@@ -1,6 +1,7 @@
 #include "tools/cli/summary_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,11 +44,19 @@ std::string Target(const std::string& path) {
   return target == nullptr ? path : target.get();
 }
 
+// A pipe or a terminal that nobody reads is waited for no longer than that.
+constexpr int kPatienceMs = 5000;
+
 std::string WriteWhole(int file, const std::string& text) {
   size_t done = 0;
   while (done < text.size()) {
     const ssize_t written = write(file, text.data() + done, text.size() - done);
     if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) {
+      pollfd ready = {.fd = file, .events = POLLOUT, .revents = 0};
+      if (const int polled = poll(&ready, 1, kPatienceMs); polled > 0 || (polled < 0 && errno == EINTR)) continue;
+      return "nobody reads it";
+    }
     if (written <= 0) return LastError();
     done += static_cast<size_t>(written);
   }
@@ -98,8 +107,8 @@ std::string WriteSummaryFile(const std::string& path, const std::string& text) {
     if (Replace(target, there ? facts.st_mode & 07777 : kMode, text, &error)) return error;
   }
   // A pipe or a terminal, or a file in a folder that takes no other.
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, kMode);
-  if (file < 0) return LastError();
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, kMode);
+  if (file < 0) return errno == ENXIO ? "nobody reads it" : LastError();
   if (fstat(file, &facts) != 0) {
     error = LastError();
   } else if (const char* const why = RefusedFile(facts)) {

@@ -1,6 +1,7 @@
 #include "tools/cli/text_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -33,7 +34,9 @@ bool WriteNewFile(const std::string& path, const std::string& text) {
 }  // namespace
 
 std::string WriteTextFile(const std::string& path, const std::string& text, bool force) {
-  // Replacing goes through a file beside it.
+  // Replacing goes through a file beside it, which would take the place of a device or a pipe too.
+  struct stat there {};
+  if (force && ::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) return "is no regular file: name another";
   const std::string fresh = force ? path + ".new." + std::to_string(::getpid()) : path;
   if (!WriteNewFile(fresh, text)) {
     if (errno == EEXIST && !force) return "exists; --force replaces it";

@@ -1,5 +1,6 @@
 #include "tools/cli/trace_line.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -45,7 +46,9 @@ std::string TroubleOf(const SpoolOutcome& file, int64_t ending) {
   const char* const killed = file.later_calls_known ? "" : ", in a process that was killed later";
   if (file.reason == EndReason::kLimit) return std::string("cut short at tracer.max_file") + killed;
   if (file.reason == EndReason::kError) return std::string("cut short: ") + std::strerror(file.error) + killed;
-  if (!file.has_calls) return "empty: not one call was recorded";
+  if (!file.has_calls)
+    return "empty: not one call was recorded: there was none, or not in the part that tracer.window names (--steps, "
+           "--delay)";
   return "";
 }
 
@@ -138,8 +141,12 @@ std::string FormatTrace(const TraceSummary& trace) {
   return text + "\n";
 }
 
+bool HasCalls(const TraceSummary& trace) {
+  return std::any_of(trace.files.begin(), trace.files.end(), [](const SpoolOutcome& file) { return file.has_calls; });
+}
+
 std::string FormatHint(const TraceSummary& trace) {
-  if (trace.files.empty()) return "";
+  if (!HasCalls(trace)) return "";
   return "slipstream: to read it: slipstream report " + text::InShell(trace.directory) + "\n";
 }
 

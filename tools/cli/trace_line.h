@@ -26,6 +26,9 @@ TraceSummary SumUpTrace(const std::string& directory, const std::vector<tracer::
 // One line, with its end.
 std::string FormatTrace(const TraceSummary& trace);
 // The command that reads it, to be pasted into a shell; empty where there is nothing to read.
+// Empty where there is nothing to read.
 std::string FormatHint(const TraceSummary& trace);
+// Whether any process recorded a call.
+bool HasCalls(const TraceSummary& trace);
 
 }  // namespace slipstream::cli

@@ -28,6 +28,9 @@ std::string PutAll(int file, std::string_view text) {
 }  // namespace
 
 std::string MetricsFile::Write(const std::string& text) {
+  // A rename would replace a device or a pipe, and as root /dev/null too.
+  struct stat there {};
+  if (lstat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) return "it is there, and is no regular file";
   std::string beside = path_ + ".XXXXXX";
   const int file = mkostemp(beside.data(), O_CLOEXEC);
   if (file < 0) return Why();

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <string_view>
 #include <vector>
 
@@ -131,10 +132,12 @@ std::string SkippedLine(const Skipped& skipped) {
 std::string Nothing(const SiteView& view) {
   const std::string directory = policy::Escape(view.directory);
   if (!view.since.empty()) return "no run of the last " + view.since + " has left a summary in " + directory + "\n";
+  // As the policy takes it.
+  const std::string place = std::filesystem::absolute(view.directory).lexically_normal().string();
   return "no run has left a summary in " + directory +
          "\n  To fill it, set in the policy of each machine, /etc/slipstream/policy.toml:\n"
          "    version = 1\n    [run]\n    summaries = " +
-         policy::Quote(view.directory, view.directory.size()) +
+         policy::Quote(place, place.size()) +
          "\n  It must be writable by everybody who runs programs (`slipstream help site`).\n";
 }
 

@@ -55,13 +55,13 @@ const themed = (layout) => {
   return layout;
 };
 const narrow = (layout, data) => {
-  layout.margin = {...layout.margin, l: Math.min(layout.margin.l, 60), r: Math.min(layout.margin.r, 14)};
+  layout.margin = {...layout.margin, l: Math.min(layout.margin.l, 60), r: Math.min(layout.margin.r, 28)};
   if (data.length > 1 && layout.showlegend !== false) layout.height += LEGEND_LINE * data.length;
   for (const note of layout.annotations || []) note.text = note.text.replace(" at ", "<br>at ");
   if (layout.yaxis) layout.yaxis.automargin = true;
   const x = layout.xaxis;
   if (!x) return;
-  x.nticks = 4;
+  x.nticks = 3;
   for (const key of ["tickvals", "ticktext"]) if (x[key]) x[key] = x[key].filter((_, i) => i % 2 === 0);
 };
 const plots = [];
