@@ -77,7 +77,7 @@ TEST(CuptiClientTest2, S61_C15_WhatWasLeftToAnotherIsSaid) {
   const auto report = [&more](const char* how) {
     const std::string directory = NewDirectory();
     EXPECT_EQ(RunTraced({CUPTI_CLIENT, how}, directory, more).status, 0) << how;
-    const Finished finished = RunProgram({SLIPSTREAM_COMMAND, "report", directory, "--no-cache"});
+    const Finished finished = RunProgram({SLIPSTREAM_COMMAND, "report", "--full", directory, "--no-cache"});
     EXPECT_EQ(finished.status, 0) << finished.err;
     return std::regex_replace(finished.out, std::regex("\\s+"), " ");  // as if it had no lines
   };

@@ -230,7 +230,7 @@ TEST(DeviceFactsReportTest, EfficiencyAndOccupancyFollowFromTheAttributes) {
   EXPECT_NEAR(device["estimated_sm_efficiency"].get<double>(), busy / measured, 1e-9);
   EXPECT_NEAR(device["estimated_achieved_occupancy"].get<double>(), occupied / kernel_time, 1e-9);
 
-  const Finished text = RunProgram({SLIPSTREAM_COMMAND, "report", database}, Preload(""));
+  const Finished text = RunProgram({SLIPSTREAM_COMMAND, "report", "--full", database}, Preload(""));
   EXPECT_EQ(text.out.find("does not have the device's limits"), std::string::npos) << text.out;
   EXPECT_NE(text.out.find("GPU 0, Simulated CUDA device 0, 9 SMs"), std::string::npos) << text.out;
 }

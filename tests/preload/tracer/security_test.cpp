@@ -280,7 +280,7 @@ TEST_F(SecurityTest, NamesOfTheProgramAreOnlyTextOnATerminalAndInAPage) {
   EXPECT_EQ(finished.err.find("\nslipstream: forged"), std::string::npos) << "no line of its own making";
   const std::string run = TraceIn(folder);
   ASSERT_NE(run, "");
-  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"report", run},
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"report", "--full", run},
                                                     {"export", run, "--sqlite", place_ + "/t.sqlite"},
                                                     {"report", run, "--html", place_ + "/t.html"},
                                                     {"export", run, "--perfetto", place_ + "/t.pftrace"},
