@@ -135,7 +135,7 @@ TEST(MetricsFileTest, IsReplacedAsAWholeAndRemovedIfItIsStillTheSame) {
   file.Remove();
   EXPECT_EQ(test::ReadFile(path), "somebody else's");
   mkdir((folder / "d.prom").c_str(), 0700);
-  EXPECT_EQ(MetricsFile(folder / "d.prom").Write("text"), "Is a directory");
+  EXPECT_EQ(MetricsFile(folder / "d.prom").Write("text"), "it is there, and is no regular file");
   EXPECT_EQ(MetricsFile(folder / "none/s.prom").Write("text"), "No such file or directory");
   EXPECT_EQ(test::NamesIn(folder.path()), (std::vector<std::string>{"d.prom", "s.prom"}));
 }

@@ -36,7 +36,8 @@ bool WriteNewFile(const std::string& path, const std::string& text) {
 std::string WriteTextFile(const std::string& path, const std::string& text, bool force) {
   // Replacing goes through a file beside it, which would take the place of a device or a pipe too.
   struct stat there {};
-  if (force && ::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) return "is no regular file: name another";
+  if (force && ::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
+    return "is no regular file: name another";
   const std::string fresh = force ? path + ".new." + std::to_string(::getpid()) : path;
   if (!WriteNewFile(fresh, text)) {
     if (errno == EEXIST && !force) return "exists; --force replaces it";

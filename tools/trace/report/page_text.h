@@ -55,7 +55,7 @@ const themed = (layout) => {
   return layout;
 };
 const narrow = (layout, data) => {
-  layout.margin = {...layout.margin, l: Math.min(layout.margin.l, 60), r: Math.min(layout.margin.r, 28)};
+  layout.margin = {...layout.margin, l: Math.min(layout.margin.l, 60)};
   if (data.length > 1 && layout.showlegend !== false) layout.height += LEGEND_LINE * data.length;
   for (const note of layout.annotations || []) note.text = note.text.replace(" at ", "<br>at ");
   if (layout.yaxis) layout.yaxis.automargin = true;
