@@ -8,22 +8,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <string_view>
+
+#include "tools/site/open_file.h"
 
 namespace slipstream::site {
 namespace {
 
 std::string Why() { return std::strerror(errno); }
-
-std::string PutAll(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(file, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return Why();
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-  return {};
-}
 
 }  // namespace
 
@@ -35,7 +26,7 @@ std::string MetricsFile::Write(const std::string& text) {
   const int file = mkostemp(beside.data(), O_CLOEXEC);
   if (file < 0) return Why();
   struct stat facts {};
-  std::string error = fchmod(file, 0644) != 0 || fstat(file, &facts) != 0 ? Why() : PutAll(file, text);
+  std::string error = fchmod(file, 0644) != 0 || fstat(file, &facts) != 0 ? Why() : WriteAll(file, text);
   if (close(file) != 0 && error.empty()) error = Why();
   if (error.empty() && rename(beside.c_str(), path_.c_str()) != 0) error = Why();
   if (!error.empty()) {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tools/site/open_file.h"
 #include "tools/text/user_name.h"
 #include "tracer/counters/counter_layout.h"
 
@@ -19,21 +20,6 @@ namespace slipstream::site {
 namespace {
 
 constexpr size_t kMostState = size_t{1} << 20;
-
-// Descriptors that close themselves.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  const int number_;
-};
 
 // One directory of a run, and what in it is the owner's or root's.
 class RunFolder {
@@ -48,7 +34,7 @@ class RunFolder {
 
   // False: a file is there and cannot be read. One that is gone is none.
   bool ReadState(const char* name, std::string* text) const {
-    const Descriptor file(Open(name));
+    const OpenFile file(Open(name));
     if (file.number() < 0) return errno == ENOENT;
     char part[4096];
     ssize_t got = 0;
@@ -59,7 +45,7 @@ class RunFolder {
   }
 
   bool ReadCounters(const std::string& name, tracer::ProcessCounts* counts) const {
-    const Descriptor file(Open(name.c_str()));
+    const OpenFile file(Open(name.c_str()));
     std::string error;
     return file.number() >= 0 && tracer::ReadCounterFile(file.number(), name, counts, &error);
   }
@@ -93,7 +79,7 @@ class RunFolder {
   }
 
   const uid_t owner_;
-  const Descriptor folder_;
+  const OpenFile folder_;
   bool ok_ = false;
 };
 

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tools/site/open_file.h"
+
 namespace slipstream::site {
 namespace {
 
@@ -33,16 +35,6 @@ std::string RecordName(const RunRecord& record, const std::string& letters) {
   std::snprintf(start, sizeof(start), "%020lld", static_cast<long long>(record.start_unix_ns));
   return std::string(start) + "-" + Plain(record.host) + "-" + std::to_string(record.pid) + "-" + letters +
          std::string(kRecordSuffix);
-}
-
-std::string WriteAll(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(file, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return LastError();
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-  return {};
 }
 
 }  // namespace

@@ -11,26 +11,13 @@
 #include <memory>
 #include <string_view>
 
+#include "tools/site/open_file.h"
 #include "tools/site/record_file.h"
 
 namespace slipstream::site {
 namespace {
 
 constexpr int64_t kDayNs = int64_t{24} * 3600 * 1'000'000'000;
-
-class OpenFile {
- public:
-  explicit OpenFile(int number) : number_(number) {}
-  ~OpenFile() {
-    if (number_ >= 0) close(number_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int number() const { return number_; }
-
- private:
-  const int number_;
-};
 
 // The file's first kMostRecordBytes, and one more where there are more. False: it cannot be read.
 bool ReadText(int file, std::string* text) {
